@@ -3,6 +3,7 @@
 import math
 import re
 from contextlib import suppress
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,20 @@ _WHOLE_BELOW_US = LATEST_NS / 1000 - 1
 _TRAILING_NUMBER = re.compile(r"-?\d+$")
 _WORD = 2**64
 _DIGITS = 18
+
+
+@dataclass(slots=True)
+class Unreadable:
+    """How many values were given where a number belongs, and are none."""
+
+    count: int = 0
+
+    def add(self, values: list[Any], found: Ints, unknown: int) -> None:
+        """Count the values that became `unknown` and do not say so themselves."""
+        pairs = zip(values, found.tolist(), strict=True)
+        self.count += sum(
+            number == unknown and str(value) != str(unknown) for value, number in pairs
+        )
 
 
 def scalar(value: Any) -> Any:
@@ -75,12 +90,14 @@ def _nanoseconds(value: Any) -> int:
     return nanos if abs(nanos) < LATEST_NS else UNKNOWN_NS
 
 
-def integers(values: list[Any], *, unknown: int = -1) -> Ints:
+def integers(values: list[Any], *, unknown: int = -1, unreadable: Unreadable | None = None) -> Ints:
     """Return values as 64-bit integers; beyond 2^63 the same 64 bits, read as a negative number."""
     try:
         found: Ints = _column(values, np.int64)
     except (TypeError, ValueError, OverflowError):
         found = np.array([_integer(value, unknown) for value in values], dtype=np.int64)
+        if unreadable:
+            unreadable.add(values, found, unknown)
     return found
 
 
@@ -122,7 +139,9 @@ def _float(value: Any) -> float:
         return math.nan
 
 
-def identifiers(values: list[Any], names: dict[str, int]) -> Ints:
+def identifiers(
+    values: list[Any], names: dict[str, int], unreadable: Unreadable | None = None
+) -> Ints:
     """Return process, thread or stream ids; a text gives its last number, or one of `names`.
 
     Text without a number gets an id of its own below -1, so that threads stay apart.
@@ -131,6 +150,8 @@ def identifiers(values: list[Any], names: dict[str, int]) -> Ints:
         found: Ints = _column(values, np.int64)
     except (TypeError, ValueError, OverflowError):
         found = np.array([_identifier(value, names) for value in values], dtype=np.int64)
+        if unreadable:
+            unreadable.add(values, found, -1)
     return found
 
 

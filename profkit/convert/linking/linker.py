@@ -23,7 +23,7 @@ from profkit.convert.linking.launches import Launches
 from profkit.convert.linking.lookup import at_or
 from profkit.convert.linking.messages import Message
 from profkit.convert.linking.operators import Operators
-from profkit.convert.linking.ordered import Ordered, first_with, repeated
+from profkit.convert.linking.ordered import Ordered, first_with
 from profkit.convert.linking.origin import Origin
 from profkit.convert.linking.python_stacks import PythonStacks
 from profkit.convert.linking.steps import Steps, StepSpans
@@ -31,11 +31,6 @@ from profkit.convert.linking.table_chunks import TableChunks
 from profkit.tables import schema
 
 Chunks = Iterator[pa.Table]
-
-_OUTLASTING = 10
-_FEWEST = 10
-_LONG_NS = 10_000_000_000
-"""A kernel may wait for seconds, for another rank."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,36 +87,6 @@ class Linker:
     def launches(self) -> Launches:
         """Calls of the runtime and the driver."""
         return Launches(gathered=self.gathered, operators=self.operators, steps=self.steps)
-
-    def doubtful(self) -> Iterator[str]:
-        """Yield what no program does, and so is damage, or was recorded wrongly."""
-        if count := self._repeated():
-            yield (
-                f"{count} kernels or operators stand in the file twice, with the same times:"
-                " both count."
-            )
-        if count := self._outlasting():
-            yield f"{count} kernels last {_OUTLASTING} times as long as all began within."
-
-    def _outlasting(self) -> int:
-        """Return how many kernels last much longer than the time in which all of them begin."""
-        ordered = self.work.ordered
-        if ordered.count < _FEWEST:
-            return 0
-        ends = ordered.select(np.array([0, ordered.count - 1]))["start"]
-        longest = max(_OUTLASTING * int(ends[1] - ends[0]), _LONG_NS)
-        parts = map(ordered.select, slices(ordered.count))
-        return sum(int((part["end"] - part["start"] > longest).sum()) for part in parts)
-
-    def _repeated(self) -> int:
-        """Return how many kernels, or without any how many operators, were recorded twice."""
-        work, operators = self.work, self.operators
-        if work.count:
-            parts = map(work.ordered.select, slices(work.count))
-            return repeated(parts, ("start", "end", "device", "stream", "correlation", "name"))
-        rows = (operators.rows[part] for part in slices(operators.recorded.count))
-        parts = map(operators.recorded.select, rows)
-        return repeated(parts, ("start", "end", "pid", "tid", "external", "name"))
 
     @cached_property
     def work(self) -> DeviceWork:

@@ -3,7 +3,7 @@
 Both are found some rows at a time, whatever the size of the table.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -16,7 +16,6 @@ from profkit.convert.linking.windows import EARLIEST_NS, Rows
 _NUMBERS_AT_ONCE = 1 << 17
 _SAMPLED = 64
 _LARGEST = np.iinfo(np.int64).max
-_MIXING = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Ordered:
@@ -39,23 +38,6 @@ class Ordered:
         """Return a column of integers in order."""
         parts = (self.select(rows)[name] for rows in slices(self.count))
         return DiskColumn.of(self.table.spill, self.count, parts, np.int64)
-
-
-def repeated(parts: Iterable[Mapping[str, Column]], names: Sequence[str]) -> int:
-    """Return how many rows say in all columns `names` what another one of their part says.
-
-    Those without a duration are not looked at: several may well begin at once.
-    """
-    found = 0
-    for part in parts:
-        lasting = part["end"] > part["start"]
-        mixed = np.zeros(int(lasting.sum()), dtype=np.uint64)
-        for name in names:
-            mixed = (mixed ^ part[name][lasting].astype(np.int64).view(np.uint64)) * _MIXING
-            mixed ^= mixed >> np.uint64(29)
-        mixed.sort()
-        found += int((mixed[1:] == mixed[:-1]).sum())
-    return found
 
 
 def _by_start(columns: Columns) -> Iterator[Column]:

@@ -1,6 +1,7 @@
 """The history of one device in a snapshot, as columns, and the allocations in it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 from operator import and_, itemgetter, methodcaller
@@ -55,6 +56,8 @@ class Events:
     """Notes of compiled code or of the program; the first is "", for none."""
     free_bytes: dict[int, int]
     """What the device had free at each entry that ran out of memory, -1 if unknown."""
+    unknown: Mapping[str | None, int]
+    """Number of entries by an action that is not known."""
 
     def reserved_change_bytes(self) -> Ints:
         """Return by how many bytes each entry changes the memory reserved on the device."""
@@ -68,10 +71,11 @@ def events(device: int, trace: list[Mapping[str, Any]], stacks: Stacks) -> Event
     Entries are dropped as they are read: as columns they take a twentieth of the memory.
     """
     contexts = {"": 0}
+    unknown: Counter[str | None] = Counter()
     parts: list[tuple[NDArray[Any], ...]] = []
     free_bytes: dict[int, int] = {}
     for number, entries in enumerate(_emptied(trace)):
-        parts.append(part := _part(entries, stacks, contexts))
+        parts.append(part := _part(entries, stacks, contexts, unknown))
         ran_out = np.flatnonzero(part[0] == OOM).tolist()
         free_bytes |= {number * _PART + at: _free_bytes(entries[at]) for at in ran_out}
     names = ("action", "address", "size_bytes", "stream", "time_ns", "stack", "context")
@@ -79,7 +83,13 @@ def events(device: int, trace: list[Mapping[str, Any]], stacks: Stacks) -> Event
     joined = dict(zip(names, map(np.concatenate, columns), strict=True))
     if joined["size_bytes"].sum(dtype=np.float64) > LARGEST:
         raise OverflowError("the sizes of its entries add up to more than 63 bits")
-    return Events(device=device, contexts=list(contexts), free_bytes=free_bytes, **joined)
+    return Events(
+        device=device,
+        contexts=list(contexts),
+        free_bytes=free_bytes,
+        unknown=dict(unknown),
+        **joined,
+    )
 
 
 def _free_bytes(entry: Mapping[str, Any]) -> int:
@@ -98,7 +108,10 @@ def _emptied(trace: list[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]
 
 
 def _part(
-    entries: Sequence[Mapping[str, Any]], stacks: Stacks, contexts: dict[str, int]
+    entries: Sequence[Mapping[str, Any]],
+    stacks: Stacks,
+    contexts: dict[str, int],
+    unknown: Counter[str | None],
 ) -> tuple[NDArray[Any], ...]:
     """Return the columns of some entries, in the order of `Events`.
 
@@ -107,6 +120,7 @@ def _part(
     """
     named = [*map(itemgetter("action"), entries)]
     all_texts(named)
+    unknown.update(name for name in named if name not in _CODES)
     codes = map(_CODES.get, named, repeat(_CODES["snapshot"]))
     action = np.fromiter(codes, np.int8, len(entries))
     stack = np.full(len(entries), NONE, dtype=np.int64)
@@ -114,9 +128,9 @@ def _part(
     stack[with_stack] = [stacks.number(entries[at].get("frames")) for at in with_stack.tolist()]
     return (
         action,
-        _ints(map(and_, _values(entries, "addr", 0), repeat(LARGEST))),
+        _words(_values(entries, "addr", 0)),
         _sizes(map(itemgetter("size"), entries)),
-        _ints(map(and_, _values(entries, "stream", 0), repeat(LARGEST))),
+        _words(_values(entries, "stream", 0)),
         _times_ns(_values(entries, "time_us", -1)),
         stack,
         _contexts(entries, contexts),
@@ -127,12 +141,27 @@ def _values(entries: Sequence[Mapping[str, Any]], key: str, default: object) -> 
     return map(methodcaller("get", key, default), entries)
 
 
-def _ints(values: Iterator[Any]) -> Ints:
+def _ints(values: Iterable[int]) -> Ints:
     return np.fromiter(values, np.int64)
 
 
+def _wholes(values: Iterator[Any]) -> list[int]:
+    """Return values that must all be whole numbers."""
+    found = [*values]
+    if others := {*map(type, found)} - {int}:
+        raise TypeError(f"{others.pop().__name__} instead of a whole number")
+    return found
+
+
+def _words(values: Iterator[Any]) -> Ints:
+    found = _wholes(values)
+    if found and not -LARGEST <= min(found) <= max(found) <= 2 * LARGEST + 1:
+        raise OverflowError("an address or a stream has 64 bits")
+    return _ints(map(and_, found, repeat(LARGEST)))
+
+
 def _sizes(values: Iterator[Any]) -> Ints:
-    found = _ints(values)
+    found = _ints(_wholes(values))
     if len(found) and not 0 <= found.min() <= found.max() <= LARGEST_BYTES:
         raise OverflowError(f"{found.min():,} to {found.max():,} bytes are no sizes of entries")
     return found
@@ -140,7 +169,7 @@ def _sizes(values: Iterator[Any]) -> Ints:
 
 def _times_ns(values: Iterator[Any]) -> Ints:
     """Return times in us as ns; -1, for none, stays -1."""
-    found = _ints(values)
+    found = _ints(_wholes(values))
     if len(found) and found.max() > LATEST_NS // 1000:
         raise OverflowError(f"{found.max()} us is no time of an entry")
     return np.where(found < 0, -1, found * 1000)

@@ -4,7 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from profkit.convert.memory_snapshot.checked_values import LARGEST, device_index, size, text, whole
+from profkit.convert.memory_snapshot.checked_values import (
+    device_index,
+    flag,
+    size,
+    text,
+    whole,
+    word,
+)
 from profkit.convert.memory_snapshot.stacks import Stacks
 
 ALLOCATED = "active_allocated"
@@ -56,16 +63,16 @@ def segments(entries: Sequence[Mapping[str, Any]], stacks: Stacks) -> list[Segme
 
 
 def _segment(entry: Mapping[str, Any], stacks: Stacks) -> Segment:
-    address = entry["address"] & LARGEST
+    address = word(entry["address"])
     pool = entry.get("segment_pool_id", ())
     return Segment(
         device=device_index(entry.get("device", 0)),
         address=address,
         size_bytes=size(entry["total_size"]),
-        stream=entry.get("stream", 0) & LARGEST,
+        stream=word(entry.get("stream", 0)),
         kind=text(entry.get("segment_type", "")),
         pool=",".join(str(whole(part)) for part in pool),
-        expandable=int(bool(entry["is_expandable"])) if "is_expandable" in entry else -1,
+        expandable=flag(entry["is_expandable"]) if "is_expandable" in entry else -1,
         stack=stacks.number(entry.get("frames")),
         blocks=tuple(_blocks(entry["blocks"], address, stacks)),
     )

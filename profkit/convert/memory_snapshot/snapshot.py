@@ -1,6 +1,6 @@
 """Snapshots of PyTorch's device allocator, of every version, as columns and tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +10,13 @@ import numpy as np
 
 from profkit.convert.memory_snapshot import pickles
 from profkit.convert.memory_snapshot.annotations import Ranges
-from profkit.convert.memory_snapshot.checked_values import device_index, text, whole
+from profkit.convert.memory_snapshot.checked_values import (
+    REPLACEMENT,
+    any_text,
+    device_index,
+    text,
+    whole,
+)
 from profkit.convert.memory_snapshot.history import Allocations, Events, Ints, allocations, events
 from profkit.convert.memory_snapshot.segments import (
     ACTIVE,
@@ -80,7 +86,7 @@ def from_content(path: Path, content: Any) -> Snapshot:
         kind = text(document.get("profkit_device", "cuda"))
         entries = whole(document.get("profkit_max_entries", 0))
         settings = document.get("allocator_settings") or {}
-        named = {text(name): str(value) for name, value in settings.items()}
+        named = {text(name): any_text(value) for name, value in settings.items()}
         devices = list(_devices(kind, found, traces, ranges, stacks))
     except _WRONG as error:
         reason = f"{type(error).__name__}: {str(error)[:200]}"
@@ -92,7 +98,7 @@ def from_content(path: Path, content: Any) -> Snapshot:
         kind=kind,
         max_entries=entries,
         settings=named,
-        notes=tuple(_notes(found, devices, entries)),
+        notes=(*_notes(found, devices, entries), *_unreadable(devices, stacks), *_twice(document)),
     )
 
 
@@ -117,35 +123,55 @@ def _devices(
         )
 
 
-def _notes(found: Sequence[Segment], devices: Sequence[Device], entries: int) -> Any:
+def _notes(found: Sequence[Segment], devices: Sequence[Device], entries: int) -> Iterator[str]:
     yield from _contradictions(found)
     for device in devices:
-        history, blocks = device.events, device.allocations
-        count, before = len(history.action), int((blocks.start < 0).sum())
-        unknown = int(((blocks.start < 0) & (blocks.stack == NONE)).sum())
-        if not count:
-            yield f"No history of {device.name} was recorded: only its last state is known."
-        elif entries and count >= entries:
-            yield f"The ring of {entries:,} entries was full: {device.name}'s history begins late."
-        if count and before:
-            size = int(blocks.size_bytes[blocks.start < 0].sum())
-            yield (
-                f"{before:,} blocks of {device.name} ({size:,} bytes) were live before the history"
-                f" begins; what allocated {unknown:,} of them was not recorded."
-            )
-        if (late := history.size_bytes[_after_window(device)]).size:
-            yield (
-                f"{late.size:,} blocks of {device.name} ({int(late.sum()):,} bytes) came after the"
-                " window, before memory ran out; what allocated them was not recorded."
-            )
-        if blocks.lost:
-            yield f"{blocks.lost:,} frees or allocations of {device.name} have no partner."
-        if backwards := int((np.diff(history.time_ns[history.time_ns >= 0]) < 0).sum()):
-            yield f"{backwards:,} entries of {device.name} are earlier than the one before them."
-        if count and (history.time_ns < 0).all():
-            yield f"The history of {device.name} has no times: entries stand in their order only."
+        yield from _begun_late(device, entries)
+        yield from _doubtful(device)
     if not found and not devices:
         yield "The snapshot is empty: the process had no memory on a device."
+
+
+def _begun_late(device: Device, entries: int) -> Iterator[str]:
+    """Yield what the history lacks of what happened."""
+    history, blocks = device.events, device.allocations
+    count, before = len(history.action), int((blocks.start < 0).sum())
+    unknown = int(((blocks.start < 0) & (blocks.stack == NONE)).sum())
+    if not count:
+        yield f"No history of {device.name} was recorded: only its last state is known."
+    elif entries and count >= entries:
+        yield f"The ring of {entries:,} entries was full: {device.name}'s history begins late."
+    if count and before:
+        size = int(blocks.size_bytes[blocks.start < 0].sum())
+        yield (
+            f"{before:,} blocks of {device.name} ({size:,} bytes) were live before the history"
+            f" begins; what allocated {unknown:,} of them was not recorded."
+        )
+    if (late := history.size_bytes[_after_window(device)]).size:
+        yield (
+            f"{late.size:,} blocks of {device.name} ({int(late.sum()):,} bytes) came after the"
+            " window, before memory ran out; what allocated them was not recorded."
+        )
+    if blocks.lost:
+        yield f"{blocks.lost:,} frees or allocations of {device.name} have no partner."
+
+
+def _doubtful(device: Device) -> Iterator[str]:
+    """Yield what no allocator records."""
+    history, times = device.events, device.events.time_ns
+    if backwards := int((np.diff(times[times >= 0]) < 0).sum()):
+        yield f"{backwards:,} entries of {device.name} are earlier than the one before them."
+    timeless = int((times < 0).sum())
+    if timeless and timeless == len(times):
+        yield f"The history of {device.name} has no times: entries stand in their order only."
+    elif timeless and not _after_window(device).size:
+        yield f"{timeless:,} entries of {device.name} have no time."
+    if history.unknown:
+        named = ", ".join(map(repr, list(history.unknown)[:_NAMED]))
+        yield (
+            f"{sum(history.unknown.values()):,} entries of {device.name} have actions that are not"
+            f" known, and change nothing: {named}."
+        )
 
 
 def _contradictions(found: Sequence[Segment]) -> Any:
@@ -167,6 +193,25 @@ def _contradictions(found: Sequence[Segment]) -> Any:
     if unknown := sorted(states - {*ACTIVE, IDLE}):
         names = ", ".join(map(repr, unknown[:_NAMED]))
         yield f"Blocks in states that are not known count neither as used nor as free: {names}."
+
+
+def _unreadable(devices: Sequence[Device], stacks: Stacks) -> Iterator[str]:
+    """Yield how many texts hold half of a character, which nothing can show."""
+    texts = {part for stack in stacks.known for frame in stack for part in (frame[0], frame[2])}
+    for device in devices:
+        texts.update(device.events.contexts, device.ranges.name)
+    if count := sum(REPLACEMENT in text for text in texts):
+        yield f"{count:,} texts hold what is no UTF-8, shown as {REPLACEMENT}."
+
+
+def _twice(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how many edges of ranges stand there twice."""
+    edges = [
+        (edge["time_us"], edge["stage"], edge["name"], edge.get("device"))
+        for edge in document.get("external_annotations") or []
+    ]
+    if count := len(edges) - len({*edges}):
+        yield f"{count:,} annotations stand in the file twice."
 
 
 def _after_window(device: Device) -> Ints:

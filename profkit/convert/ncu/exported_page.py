@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 
+from profkit.convert.ncu import page_faults
 from profkit.convert.ncu.launches import Advice, Launch, Metric, with_attributes
 from profkit.convert.ncu.metric_labels import metric_name
 from profkit.convert.ncu.units import base_unit
@@ -64,6 +65,16 @@ def is_cut_off(path: Path) -> bool:
     return _page(path).count('"') % 2 == 1
 
 
+def faults(path: Path) -> list[str]:
+    """Return what is wrong with the page at `path`, which was read; one sentence each."""
+    page = _page(path)
+    found = _HEADING.match(page)
+    separator = found[1] if found else ","
+    heading, *rows = csv.reader(_whole(page).splitlines(), delimiter=separator)
+    has_units = bool(rows) and not rows[0][heading.index(_ID)]
+    return [*page_faults.of_rows(heading, rows[has_units:])]
+
+
 def _page(path: Path) -> str:
     """Return the text from the heading on, "" if there is none."""
     if (size := path.stat().st_size) > _MOST_BYTES:
@@ -88,9 +99,7 @@ def _rows(path: Path) -> list[Row]:
     heading = _HEADING.match(page)
     if not heading:
         return []
-    # A value that was cut off may be half of one.
-    whole = page[: page.rindex('"')] if page.count('"') % 2 else page
-    reader = csv.DictReader(whole.splitlines(), delimiter=heading[1], restval="")
+    reader = csv.DictReader(_whole(page).splitlines(), delimiter=heading[1], restval="")
     try:
         # Rows without advice end early; a longer one has fields that no column is there for.
         rows = [{key: value or "" for key, value in row.items() if key} for row in reader]
@@ -102,6 +111,11 @@ def _rows(path: Path) -> list[Row]:
             hint="export it again",
         )
     return [row for at, row in enumerate(rows) if row[_ID].isdecimal() or (not at and not row[_ID])]
+
+
+def _whole(page: str) -> str:
+    """Return a page without a value that was cut off, which may be half of one."""
+    return page[: page.rindex('"')] if page.count('"') % 2 else page
 
 
 def _launch_key(row: Row) -> tuple[str, str, str]:

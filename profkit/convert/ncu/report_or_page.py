@@ -1,8 +1,9 @@
 """Files of Nsight Compute, reports or exported pages of any version, read as measured launches."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from profkit.convert.ncu import exported_page, report
+from profkit.convert.ncu import exported_page, page_faults, report
 from profkit.convert.ncu.launches import Launch
 from profkit.core.errors import InputError
 
@@ -21,6 +22,12 @@ def read(path: Path) -> list[Launch]:
 def is_cut_off(path: Path) -> bool:
     """Say whether `path` is a page that ends within a value; the reader refuses such reports."""
     return not _is_report(path) and exported_page.is_cut_off(path)
+
+
+def faults(path: Path, launches: Sequence[Launch]) -> list[str]:
+    """Return what is wrong with the file at `path`, which held these launches."""
+    on_page = [] if _is_report(path) else exported_page.faults(path)
+    return [*on_page, *page_faults.of_launches(launches)]
 
 
 def stated_rank(path: Path) -> int:

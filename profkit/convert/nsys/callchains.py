@@ -32,6 +32,7 @@ def sampled_stacks(rows: Rows) -> dict[str, list[Any]]:
     """
     report = rows.report
     seen = report.columns(EVENTS, "id", "start", "globalTid")
+    report.faults.repeated(EVENTS, seen)
     own = rows.mine(seen["globalTid"])
     seen = {name: column[own] for name, column in seen.items()}
     period_ns = _period_ns(seen["start"], seen["globalTid"])
@@ -67,6 +68,7 @@ class _Frames:
 
     def __init__(self, report: Report) -> None:
         table = report.columns(FRAMES, "id", "symbol", "module", "stackDepth")
+        report.faults.repeated(FRAMES, table)
         # The innermost frame has depth 0.
         order = np.lexsort((-table["stackDepth"], table["id"]))
         self.id = table["id"][order]

@@ -6,20 +6,35 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from profkit.convert.columns.values import LARGEST_BYTES, LATEST_NS, Ints
+from profkit.convert.columns.values import LARGEST_BYTES, Ints
+from profkit.convert.linking.doubtful import alike
 from profkit.convert.nsys.store import UNKNOWN
 
 _STARTS = ("start", "timestamp")
+_LATEST_NS = 2**58
+"""Times count from the start of the recording, or of the machine: nine years are damage."""
+_SMALL = (
+    *("deviceId", "streamId", "correlationId", "graphId", "cudaId", "registersPerThread"),
+    *("maxWarpsPerSm", "threadsPerWarp", "maxRegistersPerSm", "smCount", "gridX", "gridY", "gridZ"),
+    *("blockX", "blockY", "blockZ", "copyKind", "srcKind", "dstKind", "memKind", "eventType"),
+    *("nameId", "textId", "metricId", "memoryOperationType", "symbol", "stackDepth"),
+)
+_SIZES = ("bytes", "staticSharedMemory", "dynamicSharedMemory", "totalMemory")
 _LARGEST = {
-    "end": LATEST_NS,
-    "bytes": LARGEST_BYTES,
-    "staticSharedMemory": LARGEST_BYTES,
-    "dynamicSharedMemory": LARGEST_BYTES,
-    "totalMemory": LARGEST_BYTES,
-    **dict.fromkeys(("deviceId", "registersPerThread", "cudaId", "smCount"), 2**31),
-    **dict.fromkeys(("maxWarpsPerSm", "threadsPerWarp", "maxRegistersPerSm"), 2**31),
+    "end": _LATEST_NS,
+    **dict.fromkeys(_SIZES, LARGEST_BYTES),
+    **dict.fromkeys(_SMALL, 2**32),
 }
 """Where a column is that of a table, what its values are below."""
+_GLOBAL = ("globalPid", "globalTid")
+_NEEDED = frozenset({"correlationId", "globalTid", "nameId", "eventType", "metricId", "value"})
+"""Columns that each table has which is asked for them."""
+_NEVER_NULL = _NEEDED.union(
+    ("globalPid", "copyKind", "srcKind", "dstKind", "address", "bytes", "memoryOperationType"),
+    ("deviceId", "typeId", "id", "gridX", "gridY", "gridZ", "symbol"),
+    ("staticSharedMemory", "dynamicSharedMemory"),
+)
+"""Columns that hold a number in each row of a table that has them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,15 +52,27 @@ class Faults:
         """Return all that was found, one sentence each."""
         return [f"{count:,} {sentence}" for sentence, count in self.counts.items()]
 
-    def plausible(self, table: str, read: Mapping[str, Ints]) -> dict[str, Ints]:
+    def plausible(
+        self, table: str, read: Mapping[str, Ints], present: frozenset[str]
+    ) -> dict[str, Ints]:
         """Return the columns of a table with -1 for values that nothing has."""
         found = dict(read)
         for name in _LARGEST.keys() & read.keys():
-            absurd = (read[name] >= _LARGEST[name]) | (read[name] <= -_LARGEST[name])
+            least = -_LATEST_NS if name == "end" else UNKNOWN
+            absurd = (read[name] >= _LARGEST[name]) | (read[name] < least)
             if absurd.any():
                 self.note(int(absurd.sum()), f"values of {table}.{name} are absurd: unknown.")
                 found[name] = np.where(absurd, UNKNOWN, read[name])
+        for name in read.keys() & ((_NEVER_NULL & present) | _NEEDED):
+            # A process or thread has no negative number, other values may be.
+            unknown = read[name] < 0 if name in _GLOBAL else read[name] == UNKNOWN
+            self.note(int(unknown.sum()), f"rows of {table} have no {name}: unknown.")
         return found
+
+    def repeated(self, table: str, read: Mapping[str, Ints]) -> None:
+        """Note how many rows of a table say what another one says."""
+        sentence = f"rows of {table} stand in the file twice, with the same times: both count."
+        self.note(alike([read], [*read]), sentence)
 
     def timed(
         self, table: str, read: Mapping[str, Ints], *, ends_late: bool
@@ -55,7 +82,7 @@ class Faults:
         if not name:
             return slice(None)
         start = read[name]
-        kept = (start != UNKNOWN) & (np.abs(start // 2) < LATEST_NS // 2)
+        kept = (start != UNKNOWN) & (np.abs(start // 2) < _LATEST_NS // 2)
         self.note(
             int((~kept).sum()),
             f"rows of {table} have no time, or none that a recording has: left out.",

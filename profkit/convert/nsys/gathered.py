@@ -64,6 +64,8 @@ class Rows:
 
     def _own(self, table: str, *names: str, by: str = "globalPid") -> dict[str, Ints]:
         columns = self.report.columns(table, by, *names)
+        if table in LIBRARIES:
+            self.report.faults.repeated(table, columns)
         rows = self.mine(columns[by])
         return {name: column[rows] for name, column in columns.items()}
 

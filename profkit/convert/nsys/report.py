@@ -54,9 +54,10 @@ class Report:
     def base_ns(self) -> int:
         """Unix time of the moment that all times are relative to; 0 if it is not stated."""
         epoch = self.store.ints("TARGET_INFO_SESSION_START_TIME", ["utcEpochNs"])["utcEpochNs"]
-        stated = int(epoch[0]) if len(epoch) else 0
+        stated = int(epoch[0]) if len(epoch) else -1
         absurd = not 0 <= stated < LATEST_NS
-        self.faults.note(int(absurd), "start of the recording is absurd: times count from 0.")
+        what = "absurd" if len(epoch) else "not stated"
+        self.faults.note(int(absurd), f"start of the recording is {what}: times count from 0.")
         return 0 if absurd else stated
 
     @cached_property
@@ -87,7 +88,8 @@ class Report:
                 _WITHOUT_TIME.format(path=self.path, table=table, lacking=min(lacking)),
                 hint="update profkit, or export with an older nsys",
             )
-        return self.faults.plausible(table, self.store.ints(table, names))
+        present = self.store.tables.get(table, frozenset())
+        return self.faults.plausible(table, self.store.ints(table, names), present)
 
     def named(self, numbers: Ints) -> list[str]:
         """Return the texts with these numbers, "" for those that are not there."""
@@ -137,6 +139,10 @@ class Report:
         notes = [
             f"{count:,} values of {column} are no whole numbers: unknown."
             for column, count in self.store.no_numbers.items()
+        ]
+        notes += [
+            f"{count:,} values of {column} are no texts in UTF-8: shown as far as they can be."
+            for column, count in self.store.no_texts.items()
         ]
         if self.nameless:
             where = "holds no such text" if self.has("StringIds") else "is missing"

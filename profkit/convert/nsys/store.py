@@ -18,6 +18,8 @@ Ints = NDArray[np.int64]
 UNKNOWN = -1
 """What stands for a null, and for a column that this version has not got."""
 
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
 _HINT = "export it again with: nsys export --type sqlite REPORT"
 
 
@@ -29,6 +31,9 @@ class Store(Protocol):
 
     no_numbers: dict[str, int]
     """How many values, by column, are something else where `ints` wants whole numbers."""
+
+    no_texts: dict[str, int]
+    """How many values, by column, are something else where `texts` wants texts in UTF-8."""
 
     def ints(self, table: str, columns: Sequence[str]) -> dict[str, Ints]:
         """Return whole numbers, -1 for null; of columns that are absent, -1 throughout."""
@@ -46,6 +51,7 @@ class SqliteStore:
         names = [str(name) for (name,) in connection.execute(query)]
         self.tables = {name: self._columns(name) for name in names}
         self.no_numbers: dict[str, int] = {}
+        self.no_texts: dict[str, int] = {}
 
     def _columns(self, table: str) -> frozenset[str]:
         rows = self.connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
@@ -77,7 +83,7 @@ class SqliteStore:
         """See `Store.texts`."""
         present = column in self.tables.get(table, frozenset())
         rows = self._rows(table, [f"COALESCE({column}, '')" if present else "''"])
-        return [text if isinstance(text, str) else str(text) for (text,) in rows]
+        return _texts(f"{table}.{column}", [text for (text,) in rows], self.no_texts)
 
     def _rows(self, table: str, chosen: Sequence[str]) -> list[tuple[object, ...]]:
         if table not in self.tables:
@@ -105,12 +111,13 @@ class ParquetStore:
             name: frozenset(pq.read_schema(file).names) for name, file in self.files.items()
         }
         self.no_numbers: dict[str, int] = {}
+        self.no_texts: dict[str, int] = {}
 
     def ints(self, table: str, columns: Sequence[str]) -> dict[str, Ints]:
         """See `Store.ints`."""
         read = self._read(table, columns)
         return {
-            name: _whole(read.column(name))
+            name: self._whole(f"{table}.{name}", read.column(name))
             if name in read.column_names
             else np.full(len(read), UNKNOWN, dtype=np.int64)
             for name in columns
@@ -121,19 +128,45 @@ class ParquetStore:
         read = self._read(table, [column])
         if column not in read.column_names:
             return [""] * len(read)
-        return ["" if text is None else str(text) for text in read.column(column).to_pylist()]
+        kept = read.column(column)
+        if pa.types.is_string(kept.type) or pa.types.is_large_string(kept.type):
+            kept = kept.cast(pa.large_binary())  # it may hold what no text does
+        values = ["" if value is None else value for value in kept.to_pylist()]
+        found = [_decoded(value) if isinstance(value, bytes) else value for value in values]
+        return _texts(f"{table}.{column}", found, self.no_texts)
 
     def _read(self, table: str, columns: Sequence[str]) -> pa.Table:
         if table not in self.files:
             return pa.table({name: pa.array([], pa.int64()) for name in columns})
         present = [name for name in columns if name in self.tables[table]]
         # A table without one of the columns still has rows; some column says how many.
-        return pq.read_table(self.files[table], columns=present or [min(self.tables[table])])
+        try:
+            return pq.read_table(self.files[table], columns=present or [min(self.tables[table])])
+        except (pa.ArrowException, OSError) as error:
+            file = self.files[table].name
+            raise InputError(f"{file}: damaged Parquet file: {error}", hint=_HINT) from None
+
+    def _whole(self, name: str, column: pa.ChunkedArray) -> Ints:
+        """Return a column with -1 for null, and throughout if it holds no whole numbers."""
+        try:
+            # Identifiers may have 64 bits without a sign.
+            cast = column.cast(pa.int64(), safe=not pa.types.is_integer(column.type))
+        except pa.ArrowException:
+            self.no_numbers[name] = len(column) - column.null_count
+            return np.full(len(column), UNKNOWN, dtype=np.int64)
+        return np.asarray(cast.fill_null(UNKNOWN).to_numpy(), dtype=np.int64)
 
 
-def _whole(column: pa.ChunkedArray) -> Ints:
-    filled = column.cast(pa.int64(), safe=False).fill_null(UNKNOWN)
-    return np.asarray(filled.to_numpy(), dtype=np.int64)
+def _decoded(text: bytes) -> str:
+    return text.decode("utf-8", "replace")
+
+
+def _texts(column: str, values: Sequence[object], no_texts: dict[str, int]) -> list[str]:
+    """Return values as texts, and count those that are none or hold what cannot be read."""
+    wrong = sum(not isinstance(value, str) or _REPLACEMENT in value for value in values)
+    if wrong:
+        no_texts[column] = wrong
+    return [value if isinstance(value, str) else str(value) for value in values]
 
 
 @contextmanager
@@ -151,7 +184,7 @@ def opened(path: Path, shown: Path) -> Iterator[Store]:
         # Nothing is written, not even beside it.
         uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
         connection = sqlite3.connect(uri, uri=True)
-        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        connection.text_factory = _decoded
         try:
             store = SqliteStore(connection)
             _check(store, shown)

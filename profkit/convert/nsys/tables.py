@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from profkit.convert.linking.doubtful import doubtful
 from profkit.convert.linking.linker import Linker
 from profkit.convert.linking.origin import Origin
 from profkit.convert.linking.steps import StepSpans
@@ -75,7 +76,7 @@ class _OfRank:
                 f"{crossing} ranges of rank {self.rows.rank} end after the range around"
                 " them: counted as asynchronous, without self time."
             )
-        report.notes.extend(linker.doubtful())
+        report.notes.extend(doubtful(linker.gathered))
         collectives = with_messages(linked["collectives"], linker.operators, self.rows)
         return {
             **{name: linked[name] for name in LINKED},
@@ -94,6 +95,8 @@ class _OfRank:
         report, rows = self.rows.report, self.rows.library_calls()
         # A call that the recording cut off ends with it.
         end = np.where(rows["end"] == UNKNOWN, report.last_ns, rows["end"])
+        names = report.named(rows["name"])
+        report.faults.note(names.count(""), "calls of libraries have no name: blank.")
         return self.origin.table(
             "os_calls",
             len(end),
@@ -101,7 +104,7 @@ class _OfRank:
                 "library": [LIBRARIES[table][0] for table in rows["table"].tolist()],
                 "pid": pid_of(rows["globalTid"]),
                 "tid": tid_of(rows["globalTid"]),
-                "name": report.named(rows["name"]),
+                "name": names,
                 "start_ns": rows["start"] + report.base_ns,
                 "end_ns": np.maximum(end, rows["start"]) + report.base_ns,
                 "step": found.at(rows["start"]),
@@ -116,6 +119,7 @@ class _OfRank:
         """Return the counters of GPUs; those that a rank works on, or all if that is unknown."""
         report = self.rows.report
         read = report.columns("GPU_METRICS", "timestamp", "typeId", "metricId", "value")
+        report.faults.repeated("GPU_METRICS", read)
         names = ("typeId", "metricId")
         known = report.store.ints("TARGET_INFO_GPU_METRICS", names)
         texts = report.store.texts("TARGET_INFO_GPU_METRICS", "metricName")
@@ -125,7 +129,10 @@ class _OfRank:
         rows = np.flatnonzero(self._works_on(device))
         order = rows[np.argsort(read["timestamp"][rows], kind="stable")]
         chosen = zip(*(read[name][order].tolist() for name in names), strict=True)
-        labels = [metrics.get(key, f"metric {key[1]}") for key in chosen]
+        labels = [metrics.get(key) or f"metric {key[1]}" for key in chosen]
+        recorded = set(zip(*(read[name].tolist() for name in names), strict=True))
+        nameless = recorded - {key for key, name in metrics.items() if name}
+        report.faults.note(len(nameless), "metrics of GPU_METRICS have no name: numbered.")
         return self.origin.table(
             "samples",
             len(order),

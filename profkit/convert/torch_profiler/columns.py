@@ -14,6 +14,7 @@ from profkit.convert.columns.values import (
     UNKNOWN_NS,
     Ints,
     Number,
+    Unreadable,
     floats,
     identifiers,
     integers,
@@ -110,6 +111,8 @@ _MEMORY_NAME = "[memory]"
 # The events at their ends carry the ids themselves.
 _FLOWS = frozenset({"s", "t", "f"})
 _COMPLETE, _INSTANT, _METADATA, _PAIRED = "X", "i", "M", ("B", "E")
+_UNDERSTOOD = _FLOWS | {_METADATA, *_PAIRED}
+_SHOWN = 100
 
 
 class Events(Gathered):
@@ -121,12 +124,13 @@ class Events(Gathered):
         self.categories: set[str] = set()
         """Categories of the events before the block in which the first became a row."""
         self.unknown: Counter[str] = Counter()
-        """Number of events by category of which we do not know what they are."""
+        """Number of events by category, or what kind of event of it, that become no row."""
         self.without_duration = 0
         self.negative = 0
         """Number of events that end before they begin."""
         self.implausible = 0
         """Number of values that nothing has, which became unknown."""
+        self.unreadable = Unreadable()
         self.pairs = Pairs()
         self.processes: set[str] = set()
         """What the trace calls its processes: by these other writers are known."""
@@ -145,6 +149,8 @@ class Events(Gathered):
                 put(event)
                 continue
             if event.ph in _FLOWS or (whole := self._whole(event)) is None:
+                if event.ph not in _UNDERSTOOD and event.cat in _KINDS:
+                    self.unknown[f"{event.cat} with ph {event.ph!r}"[:_SHOWN]] += 1
                 continue
             kind = self._by_name(whole) if not whole.cat else _KINDS.get(whole.cat)
             if kind is not None:
@@ -173,6 +179,7 @@ class Events(Gathered):
         self.without_duration += later.without_duration
         self.negative += later.negative
         self.implausible += later.implausible
+        self.unreadable.count += later.unreadable.count
         self.processes |= later.processes
         self.ranges += later.ranges
 
@@ -217,9 +224,9 @@ class Events(Gathered):
     def _ops(self, events: list[Event]) -> dict[str, Column]:
         args = arguments(events, OperatorArgs)
         return self._on_threads(events) | {
-            "external": _external(args),
-            "sequence": integers([arg.sequence for arg in args]),
-            "forward_tid": integers([arg.forward_tid for arg in args]),
+            "external": self._external(args),
+            "sequence": self._integers([arg.sequence for arg in args]),
+            "forward_tid": self._integers([arg.forward_tid for arg in args]),
             "input_shapes": self.texts.json_codes([arg.shapes or arg.shapes_1_9 for arg in args]),
             "input_types": self.texts.json_codes([arg.types for arg in args]),
             "inputs": self.texts.json_codes([arg.inputs for arg in args]),
@@ -230,29 +237,29 @@ class Events(Gathered):
     def _calls(self, events: list[Event]) -> dict[str, Column]:
         args = arguments(events, CallArgs)
         return self._on_threads(events) | {
-            "correlation": integers([arg.correlation for arg in args]),
-            "external": _external(args),
+            "correlation": self._integers([arg.correlation for arg in args]),
+            "external": self._external(args),
         }
 
     def _device_work(self, events: list[Event]) -> dict[str, Column]:
         args = arguments(events, WorkArgs)
-        device = identifiers([arg.device for arg in args], self._threads)
-        stream = identifiers([arg.stream for arg in args], self._threads)
-        process = identifiers([event.pid for event in events], self._threads)
-        track = identifiers([event.tid for event in events], self._threads)
+        device = self._places([arg.device for arg in args])
+        stream = self._places([arg.stream for arg in args])
+        process = self._identifiers([event.pid for event in events])
+        track = self._identifiers([event.tid for event in events])
         return self._spans(events) | {
             "device": self._small(np.where(device == -1, process, device)),
             "stream": np.where(stream == -1, track, stream),
-            "correlation": integers([arg.correlation for arg in args]),
-            "graph": integers([arg.graph for arg in args]),
-            "graph_node": integers([arg.graph_node for arg in args]),
-            "external": _external(args),
+            "correlation": self._integers([arg.correlation for arg in args]),
+            "graph": self._integers([arg.graph for arg in args]),
+            "graph_node": self._integers([arg.graph_node for arg in args]),
+            "external": self._external(args),
             "size_bytes": self._sizes([arg.size for arg in args]),
             "what": self.texts.codes([str(arg.kind) for arg in args]),
             **self._messages(events, args),
             "grid": self.texts.json_codes([arg.grid for arg in args]),
             "block": self.texts.json_codes([arg.block for arg in args]),
-            "registers": self._small(integers([arg.registers for arg in args])),
+            "registers": self._small(self._integers([arg.registers for arg in args])),
             "shared_memory_bytes": self._sizes([arg.shared_memory for arg in args]),
             "blocks_per_sm": floats([arg.blocks_per_sm for arg in args]),
             "warps_per_sm": floats([arg.warps_per_sm for arg in args]),
@@ -268,35 +275,35 @@ class Events(Gathered):
         codes = np.zeros(len(events), dtype=np.int32)
         numbers = np.full(len(events), -1, dtype=np.int64)
         codes[rows] = self.messages.codes(given)
-        numbers[rows] = integers([arg.call_number for arg in given]).clip(min=-1)
+        numbers[rows] = self._integers([arg.call_number for arg in given]).clip(min=-1)
         return {"message": codes, "call_number": numbers}
 
     def _device_annotations(self, events: list[Event]) -> dict[str, Column]:
         return self._spans(events) | {
-            "tid": identifiers([event.tid for event in events], self._threads),
-            "external": _external(arguments(events, RangeArgs)),
+            "tid": self._identifiers([event.tid for event in events]),
+            "external": self._external(arguments(events, RangeArgs)),
         }
 
     def _synchronisations(self, events: list[Event]) -> dict[str, Column]:
         args = arguments(events, WaitArgs)
         return self._spans(events) | {
-            "device": identifiers([arg.device for arg in args], self._threads),
-            "stream": identifiers([arg.stream for arg in args], self._threads),
-            "correlation": integers([arg.correlation for arg in args]),
-            "awaited_stream": integers([arg.awaited_stream for arg in args]),
-            "awaited_correlation": integers([arg.awaited_correlation for arg in args]),
+            "device": self._places([arg.device for arg in args]),
+            "stream": self._places([arg.stream for arg in args]),
+            "correlation": self._integers([arg.correlation for arg in args]),
+            "awaited_stream": self._integers([arg.awaited_stream for arg in args]),
+            "awaited_correlation": self._integers([arg.awaited_correlation for arg in args]),
         }
 
     def _memory(self, events: list[Event]) -> dict[str, Column]:
         args = arguments(events, MemoryArgs)
         return {
             "start": nanoseconds([event.ts for event in events]),
-            "pid": identifiers([event.pid for event in events], self._threads),
-            "tid": identifiers([event.tid for event in events], self._threads),
-            "device_type": integers([arg.device_type for arg in args]),
-            "device_id": integers([arg.device_id for arg in args]),
-            "size_bytes": self._sizes([arg.memory_size for arg in args], unknown=0),
-            "address": integers([arg.address for arg in args]),
+            "pid": self._identifiers([event.pid for event in events]),
+            "tid": self._identifiers([event.tid for event in events]),
+            "device_type": self._integers([arg.device_type for arg in args]),
+            "device_id": self._places([arg.device_id for arg in args]),
+            "size_bytes": self._changes([arg.memory_size for arg in args]),
+            "address": self._integers([arg.address for arg in args]),
             "allocated_bytes": self._sizes([arg.allocated for arg in args]),
             "reserved_bytes": self._sizes([arg.reserved for arg in args]),
         }
@@ -316,14 +323,30 @@ class Events(Gathered):
             "value": floats([value for metrics in found for value in metrics.values()]),
         }
 
+    def _integers(self, values: list[Number], unknown: int = -1) -> Ints:
+        return integers(values, unknown=unknown, unreadable=self.unreadable)
+
+    def _identifiers(self, values: list[Number]) -> Ints:
+        return identifiers(values, self._threads, self.unreadable)
+
+    def _places(self, values: list[Number]) -> Ints:
+        """Return numbers of devices or streams, which are not negative; those of texts are."""
+        found = self._identifiers(values)
+        return self._plausible(found, found >= -1 - len(self._threads), -1)
+
     def _small(self, values: Ints) -> Ints:
         """Return `values`, with -1 for what a 32-bit column cannot hold: that is damage."""
         return self._plausible(values, np.abs(values // 2) < RANKS_BELOW // 2, -1)
 
-    def _sizes(self, values: list[Number], unknown: int = -1) -> Ints:
-        """Return numbers of bytes, `unknown` for more than there can be; frees are negative."""
-        found = integers(values, unknown=unknown)
-        return self._plausible(found, np.abs(found // 2) <= LARGEST_BYTES // 2, unknown)
+    def _sizes(self, values: list[Number]) -> Ints:
+        """Return numbers of bytes, -1 for what none can be."""
+        found = self._integers(values)
+        return self._plausible(found, (found >= -1) & (found <= LARGEST_BYTES), -1)
+
+    def _changes(self, values: list[Number]) -> Ints:
+        """Return numbers of bytes, negative where they were freed; 0 for more than there can be."""
+        found = self._integers(values, unknown=0)
+        return self._plausible(found, np.abs(found // 2) <= LARGEST_BYTES // 2, 0)
 
     def _plausible(self, values: Ints, fits: NDArray[np.bool_], unknown: int) -> Ints:
         if fits.all():
@@ -333,8 +356,8 @@ class Events(Gathered):
 
     def _on_threads(self, events: list[Event]) -> dict[str, Column]:
         return self._spans(events) | {
-            "pid": identifiers([event.pid for event in events], self._threads),
-            "tid": identifiers([event.tid for event in events], self._threads),
+            "pid": self._identifiers([event.pid for event in events]),
+            "tid": self._identifiers([event.tid for event in events]),
         }
 
     def _spans(self, events: list[Event]) -> dict[str, Column]:
@@ -348,10 +371,9 @@ class Events(Gathered):
             "name": self.names.codes([event.name for event in events]),
         }
 
-
-def _external(args: Sequence[CallArgs | OperatorArgs | RangeArgs | WorkArgs]) -> Ints:
-    given = integers([arg.external for arg in args])
-    if (given == -1).any():
-        older = integers([arg.external_before_1_12 for arg in args])
-        return np.where(given == -1, older, given)
-    return given
+    def _external(self, args: Sequence[CallArgs | OperatorArgs | RangeArgs | WorkArgs]) -> Ints:
+        given = self._integers([arg.external for arg in args])
+        if (given == -1).any():
+            older = self._integers([arg.external_before_1_12 for arg in args])
+            return np.where(given == -1, older, given)
+        return given

@@ -1,6 +1,6 @@
 """The devices that a trace describes beside its events."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,27 @@ def devices(header: Header, origin: Origin) -> pa.Table:
     return origin.table("devices", len(found), columns)
 
 
+def faults(header: Header) -> Iterator[str]:
+    """Yield what cannot be known of devices because their description holds something else."""
+    given = [] if header.deviceProperties is None else header.deviceProperties
+    wrong = sum(not _is_described(device) for device in (given if isinstance(given, list) else [0]))
+    if wrong:
+        yield (
+            f"{wrong:,} of the devices in deviceProperties have values that are no numbers, no name"
+            " or no id: unknown."
+        )
+
+
+def _is_described(device: Any) -> bool:
+    if not isinstance(device, dict) or not isinstance(device.get("name"), str):
+        return False
+    given = {
+        column: [device[key] for key in keys if key in device] for column, keys in _SIZES.items()
+    }
+    sizes = [size for column in given.values() for size in column]
+    return bool(given["device"]) and all(_size([size], _LARGEST**2) >= 0 for size in sizes)
+
+
 def _texts(values: Iterable[str]) -> pa.DictionaryArray:
     texts = Text()
     return texts.decoded(texts.codes(values))
@@ -54,6 +75,6 @@ def _capability(device: dict[str, Any]) -> str:
 def _size(values: list[Any], largest: int) -> int:
     """Return the first that is a number of things, -1 if none is."""
     for value in values:
-        if isinstance(value, int) and 0 <= value < largest:
+        if type(value) is int and 0 <= value < largest:
             return value
     return -1

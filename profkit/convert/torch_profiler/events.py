@@ -61,4 +61,4 @@ def loose(text: msgspec.Raw) -> Event | None:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else "" if value is None else str(value)
+    return str(value) if scalar(value) is not None else ""

@@ -53,11 +53,18 @@ class Header(msgspec.Struct):
     @property
     def base_ns(self) -> int:
         """Time, in unix ns, that timestamps are relative to; 0 if they are not."""
-        try:
-            base = int(self.baseTimeNanoseconds or 0)
-        except (TypeError, ValueError, OverflowError):
+        return max(self._base_ns, 0)
+
+    @property
+    def _base_ns(self) -> int:
+        """The same, -1 if it is no time."""
+        if self.baseTimeNanoseconds is None:
             return 0
-        return base if abs(base) < LATEST_NS else 0
+        try:
+            base = int(self.baseTimeNanoseconds)
+        except (TypeError, ValueError, OverflowError):
+            return -1
+        return base if 0 <= base < LATEST_NS else -1
 
     @property
     def rank(self) -> int:
@@ -68,6 +75,13 @@ class Header(msgspec.Struct):
             return plausible(int(rank), RANKS_BELOW) if rank is not None else -1
         except (TypeError, ValueError, OverflowError):
             return -1
+
+    def faults(self) -> Iterator[str]:
+        """Yield what cannot be known because a key has a value that is none."""
+        if self._base_ns < 0:
+            yield "baseTimeNanoseconds is no time: times count from an unknown start."
+        if self.distributedInfo is not None and self.rank < 0:
+            yield "distributedInfo states no rank."
 
     def merge(self, other: "Header") -> None:
         """Take from `other` what is not known here."""

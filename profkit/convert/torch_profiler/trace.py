@@ -12,11 +12,12 @@ import pyarrow as pa
 
 from profkit.convert.columns.spill import Scratch
 from profkit.convert.linking.collectives import groups_of
+from profkit.convert.linking.doubtful import doubtful
 from profkit.convert.linking.linker import Linker
 from profkit.convert.linking.messages import RANKS_BELOW, plausible
 from profkit.convert.linking.origin import Origin
 from profkit.convert.torch_profiler.columns import Events
-from profkit.convert.torch_profiler.devices import devices
+from profkit.convert.torch_profiler.devices import devices, faults
 from profkit.convert.torch_profiler.parts import is_shared, parts_of, read_parts, workers
 from profkit.convert.torch_profiler.reader import BLOCK_BYTES, Header, Reader
 from profkit.convert.torch_profiler.source import Source
@@ -86,7 +87,7 @@ def read(  # noqa: PLR0913 - the arguments of a job
     return Trace(
         header=header,
         chunks={**linker.chunks(), "devices": lambda: iter([described])},
-        notes=(*notes, *_repairs(gathered, linker)),
+        notes=(*notes, *header.faults(), *faults(header), *_repairs(gathered, linker)),
         writers=linker.writers(),
     )
 
@@ -133,7 +134,8 @@ def _repairs(gathered: Events, linker: Linker) -> list[str]:
         (gathered.without_duration, "{} events without a usable duration count as 0 ns long."),
         (gathered.negative, "{} events end before they begin and count as 0 ns long."),
         (gathered.implausible, "{} numbers of devices, sizes or registers are absurd: unknown."),
-        (unknown.total(), "{} events of unknown categories ({of}) were left out."),
+        (gathered.unreadable.count, "{} values are no numbers where numbers belong: unknown."),
+        (unknown.total(), "{} events of unknown categories or kinds ({of}) were left out."),
         (
             linker.steps.repeated,
             "{} steps have the number of an earlier one: all were numbered on in order of time.",
@@ -153,7 +155,7 @@ def _repairs(gathered: Events, linker: Linker) -> list[str]:
         ),
     )
     repairs = [sentence.format(count, of=categories) for count, sentence in counts if count]
-    return [*repairs, *linker.doubtful()]
+    return [*repairs, *doubtful(gathered)]
 
 
 def _refuse(path: Path, header: Header, gathered: Events, *, ended: bool) -> None:

@@ -82,6 +82,14 @@ FRAMES = [{"filename": "x" * 1000, "line": 1, "name": "f"}]
         (segment(blocks=[BLOCK | {"requested_size": "7"}]), "str instead of a whole number"),
         (segment(segment_type=shared()), "list instead of a text"),
         (segment(segment_pool_id=shared()), "list instead of a whole number"),
+        (segment(address=1 << 70), "an address or a stream has 64 bits"),
+        (segment(stream=1 << 70), "an address or a stream has 64 bits"),
+        (segment(stream=True), "bool instead of a whole number"),
+        (segment(is_expandable="yes"), "str instead of true or false"),
+        (history(ENTRY | {"addr": 1 << 70}), "an address or a stream has 64 bits"),
+        (history(ENTRY | {"size": 1.5}), "float instead of a whole number"),
+        (history(ENTRY | {"time_us": True}), "bool instead of a whole number"),
+        (history(ENTRY | {"stream": None}), "NoneType instead of a whole number"),
         (history(ENTRY | {"size": -5}), "-5 to -5 bytes are no sizes"),
         (history(*[ENTRY | {"size": 2**50}] * 9000), "add up to more than 63 bits"),
         (history(ENTRY | {"time_us": 2**62}), "us is no time"),
@@ -140,6 +148,32 @@ def test_states_that_are_not_known_are_named(read):
     assert found == (
         "Blocks in states that are not known count neither as used nor as free: 'quantum'."
     )
+
+
+EDGE = {"stage": "START", "name": "n", "device": 0, "time_us": 5}
+
+
+@pytest.mark.parametrize(
+    ("content", "note"),
+    [
+        (history(ENTRY, ENTRY | {"action": "x"}), "1 entries of cuda:0 have actions that are not"),
+        (history(ENTRY, ENTRY | {"action": None}), "1 entries of cuda:0 have actions that are not"),
+        (history(ENTRY, ENTRY | {"action": "snapshot", "time_us": -1}), "1 entries of cuda:0 have"),
+        (history(ENTRY | {"frames": [{"filename": "a\udce9", "line": 1, "name": "f"}]}), "1 texts"),
+        (history(ENTRY | {"user_metadata": "a\udce9"}), "1 texts hold what is no UTF-8"),
+        (history(ENTRY) | {"external_annotations": [EDGE, EDGE]}, "1 annotations stand in the"),
+        (history(ENTRY) | {"external_annotations": [EDGE | {"name": "\ud800"}]}, "1 texts hold"),
+    ],
+)
+def test_what_is_of_no_kind_twice_or_no_text_is_said(read, content, note):
+    assert [said.startswith(note) for said in read(content).notes] == [True]
+
+
+def test_settings_are_texts_of_bounded_length(read):
+    content = history(ENTRY) | {"allocator_settings": {"a": shared(), "b": "\udce9", "c": {"d": 1}}}
+    found = read(content).settings
+    assert len(found["a"]) < 1000
+    assert (found["b"], found["c"]) == ("\ufffd", "{'d': 1}")
 
 
 def test_real_snapshots_contradict_nothing(real_data, tmp_path):

@@ -255,7 +255,51 @@ def test_half_a_value_is_none_and_a_page_that_ends_in_it_is_cut_off(tmp_path):
         ("f", "launch__grid_size", 128.0),
         ("g", "gpu__time_duration.sum", 9200.0),
     ]
-    assert [note.partition(":")[0] for note in made.notes] == ["The page is cut off"]
+    assert [note.partition(":")[0] for note in made.notes] == [
+        "The page is cut off",
+        "1 metrics are not known of every launch",
+    ]
+
+
+PAGE_HEADING = '"ID","Process ID","Kernel Name","Stream","Block Size","CC","t.sum","n"'
+UNITS = '"","","","","","","us",""'
+CELLS = ("0", "7", "f", "7", "(1, 1, 1)", "9.0", "1.5", "4")
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "note"),
+    [
+        (0, "", "1 rows of the page state no ID of a launch and were left out."),
+        (0, "x", "1 rows of the page state no ID of a launch and were left out."),
+        (0, "1", "1 launches stand in the file twice: both count."),
+        (1, "-7", "1 values of Process ID on the page are unreadable: unknown."),
+        (3, "", "1 values of Stream on the page are unreadable: unknown."),
+        (3, "9" * 40, "1 values of Stream on the page are unreadable: unknown."),
+        (4, "(1, 1)", "1 values of Block Size on the page are unreadable: unknown."),
+        (5, "nine", "1 values of CC on the page are unreadable: unknown."),
+        (6, "soon", "1 values of metrics are words where other launches have numbers."),
+        (6, "-2", "1 values of metrics are below 0."),
+        (6, "", "1 metrics are not known of every launch: t.sum."),
+        (7, "n/a", "1 metrics are not known of every launch: n."),
+        (2, "caf\udce9", "1 values on the page hold what is no text"),
+        (7, '4","8', "1 rows of the page have more values than its heading has columns."),
+    ],
+)
+def test_what_is_wrong_with_a_page_is_said(tmp_path, column, cell, note):
+    path = tmp_path / f"{LABEL}.csv"
+    rows = [[str(at + 1), *CELLS[1:]] for at in range(3)]
+    raw = Raw(path=path, label=LABEL, rank=1, repeat=0)
+    for changed in (False, True):
+        if changed:
+            rows[1] = [*rows[1]]
+            rows[1][column] = cell
+        quoted = [",".join(f'"{cell}"' for cell in row) for row in rows]
+        text = "\n".join(
+            ["==PROF== Connected, to 7", PAGE_HEADING, UNITS, *quoted, "==PROF== Done"]
+        )
+        path.write_text(text, errors="surrogateescape")
+        notes = convert.run(raw, tmp_path).notes
+        assert [said.startswith(note) for said in notes] == [True] * changed
 
 
 def test_ranges_in_pages_are_those_around_the_launch(tmp_path):

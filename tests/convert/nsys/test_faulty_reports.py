@@ -66,11 +66,32 @@ CASES = [
         "UPDATE TARGET_INFO_SESSION_START_TIME SET utcEpochNs = 4611686018427387904",
         "1 start of the recording is absurd",
     ),
+    ("DELETE FROM TARGET_INFO_SESSION_START_TIME", "1 start of the recording is not stated"),
+    ("UPDATE KERNELS SET streamId = NULL", "1 kernels, copies or sets state no stream"),
+    ("UPDATE KERNELS SET streamId = -5", "1 values of KERNELS.streamId are absurd"),
+    ("UPDATE KERNELS SET deviceId = NULL", "1 rows of KERNELS have no deviceId"),
+    ("UPDATE KERNELS SET gridY = NULL", "1 rows of KERNELS have no gridY"),
+    ("UPDATE KERNELS SET dynamicSharedMemory = -5", "dynamicSharedMemory are absurd"),
+    ("UPDATE KERNELS SET demangledName = NULL", "1 kernels, copies or sets have no name"),
+    ("UPDATE CALLS SET nameId = NULL", "1 rows of CALLS have no nameId"),
+    ("UPDATE CALLS SET correlationId = NULL", "1 rows of CALLS have no correlationId"),
+    ("UPDATE CALLS SET globalTid = NULL", "1 rows of CALLS have no globalTid"),
+    ("UPDATE CALLS SET globalTid = -5", "1 rows of CALLS have no globalTid"),
+    ("INSERT INTO CALLS SELECT * FROM CALLS", "1 calls of the runtime stand in the file twice"),
+    ("INSERT INTO OSRT_API SELECT * FROM OSRT_API", "1 rows of OSRT_API stand in the file twice"),
+    ("UPDATE OSRT_API SET nameId = NULL", "1 rows of OSRT_API have no nameId"),
+    ("UPDATE OSRT_API SET nameId = NULL", "1 calls of libraries have no name"),
+    ("UPDATE NVTX_EVENTS SET text = NULL", "2 operators or annotations have no name"),
+    ("UPDATE NVTX_EVENTS SET eventType = NULL", "2 rows of NVTX_EVENTS have no eventType"),
+    ("UPDATE NVTX_EVENTS SET eventType = -7", "2 values of NVTX_EVENTS.eventType are absurd"),
+    ("UPDATE NVTX_EVENTS SET text = CAST(x'636166e9' AS TEXT)", "2 values of NVTX_EVENTS.text are"),
+    ("UPDATE NVTX_EVENTS SET text = x'ff'", "2 values of NVTX_EVENTS.text are no texts in UTF-8"),
+    ("UPDATE StringIds SET value = CAST(x'e9' AS TEXT)", "3 values of StringIds.value are no text"),
     ("PRAGMA journal_mode=WAL", "It was written with a write-ahead log"),
 ]
 
 
-@pytest.mark.parametrize(("command", "note"), CASES, ids=[command for command, _ in CASES])
+@pytest.mark.parametrize(("command", "note"), CASES, ids=[": ".join(case) for case in CASES])
 def test_what_is_wrong_is_said(edited, tmp_path, command, note):
     found, notes = frames(edited(command), tmp_path)
     assert any(named(note) in said for said in notes), notes
@@ -88,13 +109,32 @@ def test_an_undamaged_report_is_not_blamed(edited, tmp_path):
 def test_kernels_that_stand_there_twice_or_outlast_all_are_said(report, tmp_path):
     kernels = [(90 + 10 * n, 95 + 10 * n, "gemm", n, 70, 0) for n in range(12)]
     for more, said in (
-        (kernels[:3], "3 kernels or operators stand in the file twice"),
+        (kernels[:3], "3 kernels, copies or sets stand in the file twice"),
         ([(90, 86_400 * 10**9, "gemm", 99, 70, 0)], "1 kernels last 10 times as long as all beg"),
         ([], ""),
     ):
         path = report(nvtx=STEPS, calls=[LAUNCH], kernels=[*kernels, *more])
         _, notes = frames(path, tmp_path)
         assert [note.startswith(said) for note in notes if "kernels" in note] == [True] * bool(said)
+        path.unlink()
+
+
+def test_counters_that_are_blank_or_doubled_are_said(report, tmp_path):
+    metrics = [(0, 1, "SMs Active [Throughput %]")]
+    for counters, named, said in (
+        ([(1, 0, 1, 5), (2, 0, 1, 6)], metrics, []),
+        ([(1, 0, 1, 5), (1, 0, 1, 5)], metrics, ["1 rows of GPU_METRICS stand in the file twice"]),
+        ([(1, 0, 1, None), (2, 0, 1, 6)], metrics, ["1 rows of GPU_METRICS have no value"]),
+        ([(1, 0, 2, 5)], metrics, ["1 metrics of GPU_METRICS have no name"]),
+        ([(1, 0, 1, 5)], [(0, 1, None)], ["1 metrics of GPU_METRICS have no name"]),
+    ):
+        more = {"GPU_METRICS": counters, "TARGET_INFO_GPU_METRICS": named}
+        path = report(nvtx=STEPS, calls=[LAUNCH], kernels=[KERNEL], **more)
+        _, notes = frames(path, tmp_path)
+        found = [note for note in notes if "GPU_METRICS" in note]
+        assert [note.startswith(start) for note, start in zip(found, said, strict=True)] == [
+            True
+        ] * len(said)
         path.unlink()
 
 

@@ -103,10 +103,16 @@ def test_events_that_stand_there_twice_are_counted(read):
     operators = [event(ts=10 * n) for n in range(4)]
     other_stream = event(cat="kernel", args={"device": 0, "stream": 8, "correlation": 1})
     moment = event(cat="kernel", dur=0, args={"device": 0, "stream": 7, "correlation": 1})
-    said = "{} kernels or operators stand in the file twice, with the same times: both count."
+    said = "{} stand in the file twice, with the same times: both count."
     assert read(document(*kernels, *operators, other_stream, moment, moment)).notes == ()
-    assert read(document(*kernels, *kernels, *operators)).notes == (said.format(3),)
-    assert read(document(*operators, *operators)).notes == (said.format(4),)
+    for events, what in (
+        (kernels, "3 kernels, copies or sets"),
+        (operators, "4 operators or annotations"),
+        ([event(cat="cuda_runtime")], "1 calls of the runtime"),
+        ([event(cat="python_function", name="a.py(1): f")], "1 calls of Python"),
+        ([event(cat="cpu_instant_event", ph="i", name="[memory]")], "1 allocations or frees"),
+    ):
+        assert read(document(other_stream, *events, *events)).notes == (said.format(what),)
 
 
 def test_absurd_numbers_are_unknown_and_counted(read):
@@ -126,4 +132,91 @@ def test_absurd_numbers_are_unknown_and_counted(read):
         -1,
         512,
     )
-    assert found.notes == ("5 numbers of devices, sizes or registers are absurd: unknown.",)
+    assert found.notes == (
+        "5 numbers of devices, sizes or registers are absurd: unknown.",
+        "1 kernels, copies or sets state no device: unknown.",
+    )
+
+
+NO_NUMBER = "1 values are no numbers where numbers belong: unknown."
+UNREADABLE = {
+    "kernel": ("correlation", "stream", "device", "bytes", "registers per thread", "graph id"),
+    "gpu_memcpy": ("correlation", "device", "bytes"),
+    "cuda_runtime": ("correlation", "External id"),
+    "cpu_op": ("External id", "Sequence number", "Fwd thread id"),
+    "cuda_sync": ("stream", "correlation", "wait_on_stream"),
+}
+ARGS = {"device": 0, "stream": 7, "correlation": 1}
+
+
+@pytest.mark.parametrize("value", [None, [1], {"a": 1}, True, 1e30, 10**30])
+@pytest.mark.parametrize(
+    ("cat", "key"), [(cat, key) for cat, keys in UNREADABLE.items() for key in keys]
+)
+def test_what_is_no_number_is_unknown_and_counted(read, cat, key, value):
+    assert read(document(event(cat=cat, args=ARGS))).notes == ()
+    assert NO_NUMBER in read(document(event(cat=cat, args=ARGS | {key: value}))).notes
+
+
+@pytest.mark.parametrize("value", [None, [1], {"a": 1}, True])
+@pytest.mark.parametrize("key", ["pid", "tid"])
+@pytest.mark.parametrize("cat", ["cpu_op", "cuda_runtime", "python_function", "user_annotation"])
+def test_a_thread_that_is_no_number_is_counted(read, cat, key, value):
+    assert NO_NUMBER in read(document(event(cat=cat, **{key: value}))).notes
+
+
+NAMELESS = "1 {} have no name, or none that is text: blank."
+
+
+@pytest.mark.parametrize(
+    ("changed", "note"),
+    [
+        ({"name": None}, NAMELESS.format("operators or annotations")),
+        ({"name": ["x"]}, NAMELESS.format("operators or annotations")),
+        ({"name": None, "cat": "cuda_runtime"}, NAMELESS.format("calls of the runtime")),
+        ({"name": "", "cat": "python_function"}, NAMELESS.format("calls of Python")),
+        (
+            {"name": None, "cat": "kernel", "args": ARGS},
+            NAMELESS.format("kernels, copies or sets"),
+        ),
+        ({"ph": "Q"}, "1 events of unknown categories or kinds (\"cpu_op with ph 'Q'\")"),
+        ({"ph": None}, "1 events of unknown categories or kinds (\"cpu_op with ph ''\")"),
+        ({"ph": "i"}, "1 events of unknown categories or kinds (\"cpu_op with ph 'i'\")"),
+        (
+            {"ph": "i", "cat": "cpu_instant_event", "name": "memory"},
+            "1 events of unknown categories or kinds (\"cpu_instant_event with ph 'i'\")",
+        ),
+        ({"cat": "kernel", "args": ARGS | {"stream": -5}}, "1 numbers of devices, sizes or"),
+        ({"cat": "kernel", "args": ARGS | {"bytes": -5}}, "1 numbers of devices, sizes or"),
+    ],
+)
+def test_what_is_blank_or_of_no_kind_is_counted(read, changed, note):
+    assert any(said.startswith(note) for said in read(document(event(), event(**changed))).notes)
+
+
+@pytest.mark.parametrize("name", [b"caf\xe9", b"\xff\xfe", b"\x80abc", b"\xc3("])
+@pytest.mark.parametrize("cat", ["cpu_op", "kernel", "cuda_runtime", "python_function"])
+def test_names_that_are_not_utf_8_are_counted(read, cat, name):
+    content = document(event(cat=cat, name="NAME", args=ARGS)).replace(b"NAME", name)
+    assert "1 texts hold bytes that are not UTF-8, shown as \ufffd." in read(content).notes
+
+
+@pytest.mark.parametrize(
+    ("keys", "note"),
+    [
+        ({"baseTimeNanoseconds": "x"}, "baseTimeNanoseconds is no time"),
+        ({"baseTimeNanoseconds": -5}, "baseTimeNanoseconds is no time"),
+        ({"baseTimeNanoseconds": [1]}, "baseTimeNanoseconds is no time"),
+        ({"distributedInfo": {"rank": "x"}}, "distributedInfo states no rank."),
+        ({"distributedInfo": [1]}, "distributedInfo states no rank."),
+        ({"deviceProperties": 7}, "1 of the devices in deviceProperties"),
+        ({"deviceProperties": [{"id": None, "name": "A"}]}, "1 of the devices in"),
+        ({"deviceProperties": [{"id": 0, "name": ["A"]}]}, "1 of the devices in"),
+        ({"deviceProperties": [{"id": 0, "name": "A", "numSms": "x"}]}, "1 of the devices in"),
+    ],
+)
+def test_keys_that_hold_something_else_are_said(read, keys, note):
+    head = json.dumps(keys).encode()[1:-1]
+    content = document(event())
+    found = read(content.replace(b'"traceEvents"', head + b', "traceEvents"')).notes
+    assert [said.startswith(note) for said in found] == [True]

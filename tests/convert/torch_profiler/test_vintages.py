@@ -379,7 +379,7 @@ def test_events_of_unknown_categories_are_counted_and_named(read):
             event("Trace", "PyTorch Profiler (0)", 0, 9),
         ]
     )
-    assert trace.notes == ("1 events of unknown categories ('{of}') were left out.",)
+    assert trace.notes == ("1 events of unknown categories or kinds ('{of}') were left out.",)
 
 
 def test_events_that_end_before_they_begin_count_as_instants(read):

@@ -1,0 +1,60 @@
+"""What is wrong with an exported page and does not keep it from being read: counted, and said."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from profkit.convert.ncu.launches import Launch
+
+_NUMBERS = ("Process ID", "Device", "Context", "Stream")
+_SHAPES = ("Block Size", "Grid Size")
+_FORMS = {
+    **dict.fromkeys(_NUMBERS, re.compile(r"\d{1,9}")),
+    **dict.fromkeys(_SHAPES, re.compile(r"\( *\d{1,9}, *\d{1,9}, *\d{1,9}\)")),
+    "CC": re.compile(r"\d{1,2}\.\d{1,2}"),
+}
+"""What the cells of columns that every launch fills look like."""
+_NAMED = 3
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+
+def of_rows(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield what is wrong with the `rows` of launches below a heading."""
+    # Lines of programs around the page have few commas, if any.
+    whole = [row for row in rows if 2 * len(row) >= len(heading)]
+    identified = heading.index("ID")
+    if lost := sum(not row[identified].isdecimal() for row in whole):
+        yield f"{lost:,} rows of the page state no ID of a launch and were left out."
+    cells = [(name, cell) for row in whole for name, cell in zip(heading, row, strict=False)]
+    unreadable = Counter(
+        name for name, cell in cells if (form := _FORMS.get(name)) and not form.fullmatch(cell)
+    )
+    for name, count in unreadable.items():
+        yield f"{count:,} values of {name} on the page are unreadable: unknown."
+    if longer := sum(len(row) > len(heading) for row in whole):
+        yield f"{longer:,} rows of the page have more values than its heading has columns."
+    if count := sum(_REPLACEMENT in cell or "\0" in cell for _, cell in cells):
+        yield f"{count:,} values on the page hold what is no text, shown as {_REPLACEMENT}."
+
+
+def of_launches(launches: Sequence[Launch]) -> Iterator[str]:
+    """Yield what contradicts itself in the launches of a page or report."""
+    named = Counter((launch.pid, launch.launch, launch.name) for launch in launches)
+    if count := sum(number - 1 for (_, launch, _), number in named.items() if launch >= 0):
+        yield f"{count:,} launches stand in the file twice: both count."
+    values = [metric for launch in launches for metric in launch.metrics]
+    numbers = {metric.name for metric in values if metric.value is not None}
+    if count := sum(metric.value is None and metric.name in numbers for metric in values):
+        yield f"{count:,} values of metrics are words where other launches have numbers."
+    if count := sum(metric.value is not None and metric.value < 0 for metric in values):
+        yield f"{count:,} values of metrics are below 0."
+    units = {(metric.name, metric.unit) for metric in values if metric.value is not None}
+    if mixed := len(units) - len(numbers):
+        yield f"{mixed:,} metrics have another unit in some launches."
+    known = Counter(metric.name for metric in values)
+    lacking = [name for name, number in known.items() if number < len(launches)]
+    if lacking:
+        yield (
+            f"{len(lacking):,} metrics are not known of every launch:"
+            f" {', '.join(lacking[:_NAMED])}."
+        )
