@@ -1,5 +1,6 @@
 """A training or inference script of yours, unchanged: its steps are found by looking on."""
 
+import builtins
 import functools
 import importlib
 import importlib.machinery
@@ -9,6 +10,7 @@ import re
 import runpy
 import shlex
 import sys
+import types
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -135,13 +137,34 @@ def run(settings: Workload) -> None:
             runpy.run_module(words[1], run_name="__main__", alter_sys=True)
         else:
             sys.argv = words
-            # Absolute like ``__file__`` has to be; runpy puts it into sys.argv as well.
-            path = Path(words[0]).absolute()
+            path = Path.cwd() / words[0]
             _begin_path(path.resolve().parent)
-            runpy.run_path(str(path), run_name="__main__")
+            if path.is_dir() or zipfile.is_zipfile(path):
+                runpy.run_path(words[0], run_name="__main__")
+            else:
+                _run_file(os.path.join(Path.cwd(), words[0]))  # noqa: PTH118 - "./" stays
     except SystemExit as stop:
         if stop.code not in (None, 0):
             raise
+
+
+def _run_file(path: str) -> None:
+    """Run a script as ``__main__``, with what Python puts there; runpy would write sys.argv[0]."""
+    code = compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
+    module = types.ModuleType("__main__")
+    vars(module).update(
+        __annotations__={},
+        __builtins__=builtins,
+        __cached__=None,
+        __file__=path,
+        __loader__=importlib.machinery.SourceFileLoader("__main__", path),
+    )
+    before = sys.modules["__main__"]
+    sys.modules["__main__"] = module
+    try:
+        exec(code, vars(module))  # noqa: S102 - the user's own script, as asked for
+    finally:
+        sys.modules["__main__"] = before
 
 
 def _begin_path(folder: Path) -> None:

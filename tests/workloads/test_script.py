@@ -1,3 +1,5 @@
+import shlex
+import subprocess
 import sys
 
 import pytest
@@ -50,8 +52,25 @@ def test_a_script_finds_its_arguments_and_the_modules_beside_it(here):
     (here / "code" / "train.py").write_text("import beside\n" + TELLING)
     run(Workload(command="code/train.py --name 'two words' 3"))
     folder = here / "code"
-    told = ["__main__", str(folder / "train.py"), "--name", "two words", "3", str(folder)]
+    told = ["__main__", "code/train.py", "--name", "two words", "3", str(folder)]
     assert (here / "told").read_text() == repr(told)
+
+
+@pytest.mark.parametrize("typed", ["train.py", "./train.py", "code/../train.py", "{here}/train.py"])
+def test_a_script_sees_what_python_itself_would_show_it(here, typed):
+    (here / "code").mkdir()
+    (here / "train.py").write_text(
+        "import sys\n"
+        "found = [sys.argv, __file__, __name__, __spec__, __package__, __doc__, __annotations__,\n"
+        "    type(__loader__).__name__, sys.modules['__main__'].__dict__ is globals(),\n"
+        "    sys.path[0], sorted(name for name in globals() if name != 'found')]\n"
+        "open('told', 'w').write(repr(found))\n"
+    )
+    words = [typed.format(here=here), "--x", "1"]
+    subprocess.run([sys.executable, *words], check=True)
+    bare = (here / "told").read_text()
+    run(Workload(command=shlex.join(words)))
+    assert (here / "told").read_text() == bare
 
 
 def test_a_script_gets_what_the_launcher_hands_in_after_its_own_arguments(here, monkeypatch):
@@ -59,7 +78,7 @@ def test_a_script_gets_what_the_launcher_hands_in_after_its_own_arguments(here, 
     monkeypatch.setenv("PROFKIT_ARGUMENTS", '["--local_rank=1"]')
     (here / "train.py").write_text(TELLING)
     run(Workload(command="train.py --steps 3"))
-    told = ["__main__", str(here / "train.py"), "--steps", "3", "--local_rank=1", str(here)]
+    told = ["__main__", "train.py", "--steps", "3", "--local_rank=1", str(here)]
     assert (here / "told").read_text() == repr(told)
 
 
