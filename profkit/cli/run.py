@@ -1,6 +1,7 @@
 """``profkit run [OVERRIDES] [-- SNAKEMAKE OPTIONS]``: make the report of a selection."""
 
 import argparse
+import errno
 import importlib
 import json
 import os
@@ -35,6 +36,7 @@ from profkit.planning.model import Plan
 from profkit.process import forked, parent_watch, process_tree
 from profkit.process.forked import Forked
 
+_FOLDERS = ("results/runs", "results/selection", "results/logs", ".snakemake")
 _PERIOD_S = 0.2
 _TAIL = 30
 _STOP_S = 20
@@ -189,6 +191,9 @@ def _run_snakemake(
     variables: Mapping[str, str],
 ) -> int:
     """Run Snakemake with `variables` to its end and return its exit status."""
+    for folder in map(Path, _FOLDERS):
+        if folder.exists() and not folder.is_dir():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
     # A file of its own: another run in this folder, which Snakemake refuses, must not disturb.
     log = Path(f"results/.profkit/events-{os.getpid()}.jsonl").resolve()
     log.parent.mkdir(parents=True, exist_ok=True)

@@ -107,7 +107,7 @@ def _made(conf: Path, overrides: Sequence[str]) -> Plan:
         report=hide(checker.section("report", ReportSettings, configurations[0].report)),
         report_code=fingerprint("profkit.report", "profkit.report.__main__"),
         notes=(
-            *dict.fromkeys(itertools.chain.from_iterable(map(mistakes.repeated, chosen_by))),
+            *dict.fromkeys(mistakes.noted(chosen_by)),
             *checker.notes,
             *conflicts.notes({} if whole.imports else chosen, exclusive=whole.exclusive),
             *script_notes.repeated(runs, plans),

@@ -3,7 +3,7 @@
 import difflib
 import re
 import shlex
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,13 @@ def check(parsed: Sequence[Override], loader: ConfigLoader, main: Collection[Any
             raise ConfigError(f"no such key: {key}", hint=nearest(key, _names(main, loader)))
 
 
+def noted(chosen_by: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield a note on what was written and does not count: in overrides, and beside them."""
+    yield from own_files.unread_main()
+    for overrides in chosen_by:
+        yield from repeated(overrides)
+
+
 def repeated(overrides: Sequence[str]) -> Iterator[str]:
     """Yield a note on each key that `overrides` set to several values."""
     for key, values in _values_by_key(overrides).items():
@@ -116,7 +123,7 @@ def _check_choice(override: Override, options: Sequence[str]) -> None:
         return
     key, value, line = override.key_or_group, override.value(), override.input_line
     names = value if isinstance(value, list) else [value]
-    if any(not isinstance(name, str) for name in names):
+    if any(not isinstance(name, str) or not name.strip() for name in names):
         raise ConfigError(f"{line}: {key} is chosen by name", hint=nearest("", options))
     if isinstance(value, list) and key not in _LISTS:
         swept = f"{key}={','.join(map(str, names))}"

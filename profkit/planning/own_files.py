@@ -66,6 +66,24 @@ def chosen(overrides: Sequence[str]) -> list[OwnFile]:
     return found
 
 
+def unread_main() -> Iterator[str]:
+    """Yield a note if a file of the user's sets keys in the place of profkit's own config.yaml."""
+    path = resources.own_conf() / "config.yaml"
+    own, known = (_keys(file) for file in (path, resources.CONF / "config.yaml"))
+    if path != resources.CONF / "config.yaml" and (keys := sorted(own & known)):
+        yield (
+            f"conf/{path.name} is not read ({', '.join(keys[:4])}): options of your own are files"
+            " such as conf/experiment/NAME.yaml, chosen with +experiment=NAME"
+        )
+
+
+def _keys(path: Path) -> set[str]:
+    if not path.is_file() or not (file := _parsed(path, path.parent)):
+        return set()
+    pairs = file.root.value if isinstance(file.root, yaml.MappingNode) else []
+    return {str(key.value) for key, _ in pairs} - {"defaults", "hydra"}
+
+
 def check_aliases(files: Sequence[OwnFile]) -> None:
     """Raise `ConfigError` for a file whose aliases make it endless, or larger than memory."""
     for file in files:

@@ -225,6 +225,20 @@ def test_a_file_in_the_place_of_the_results_is_a_mistake_and_no_traceback(
     assert "hint: a file lies where a folder must" in said
 
 
+@pytest.mark.parametrize("name", ["results/runs", "results/logs", ".snakemake"])
+def test_a_file_in_the_place_of_a_folder_of_the_results_is_a_mistake(
+    tmp_path, monkeypatch, capsys, name
+):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+    assert main(["run", *FEW]) == 1
+    said = capsys.readouterr().err
+    assert f"'{name}'" in said
+    assert "hint: a file lies where a folder must" in said
+
+
 FEW = ["tool=[]", "analysis=[steps]", "world_size=1"]
 
 

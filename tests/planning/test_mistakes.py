@@ -4,6 +4,7 @@ import pytest
 
 from profkit.core import resources
 from profkit.core.errors import ConfigError
+from profkit.planning import own_files
 from profkit.planning.build import make
 from profkit.planning.compose import compose_all
 from profkit.planning.mistakes import repeated
@@ -207,6 +208,27 @@ def test_an_analysis_brings_along_those_whose_results_it_reads():
 def test_a_key_that_is_set_twice_is_noted(overrides, note):
     (found,) = repeated(overrides.split())
     assert note in found
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [("batch: 7\nseed: 1\n", True), ("lr: 7\n", False), ("- batch\n", False)]
+)
+def test_a_main_file_of_the_users_is_noted_as_not_read(tmp_path, monkeypatch, text, told):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "config.yaml").write_text(text)
+    notes = list(own_files.unread_main())
+    assert [note.startswith("conf/config.yaml is not read (batch, seed)") for note in notes] == [
+        True
+    ] * told
+
+
+@pytest.mark.parametrize(
+    "word", ["analysis=['']", "tool=['']", "analysis=[steps,'']", "tool=[' ']"]
+)
+def test_a_blank_name_in_a_list_is_refused(word):
+    with pytest.raises(ConfigError, match="is chosen by name"):
+        compose_all(resources.CONF, [word])
 
 
 def test_what_is_added_or_said_again_is_not_noted():
