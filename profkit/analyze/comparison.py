@@ -10,6 +10,7 @@ from profkit.analyze.base import ByRun, analysis
 from profkit.analyze.shared.paired import (
     BAND,
     FEWEST_PAIRS,
+    TOO_FEW,
     Outcome,
     Ratio,
     adjusted,
@@ -228,7 +229,7 @@ def _unsure(pairs: list[Pair]) -> Iterator[Abstention]:
     few = dict.fromkeys(pair.run for pair in pairs if pair.ratio.repeats < FEWEST_PAIRS)
     void = dict.fromkeys(pair.run for pair in pairs if pair.outcome is Outcome.VOID)
     for runs, reason in (
-        (few, f"a statement at 95 % takes {FEWEST_PAIRS} repeats of both: repeats={FEWEST_PAIRS}"),
+        (few, TOO_FEW),
         (void, "the machine got faster or slower from repeat to repeat: capture them again"),
     ):
         if runs:

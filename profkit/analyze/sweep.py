@@ -11,7 +11,7 @@ from profkit.analyze._peak_curves import SOURCES, peaks_by_run
 from profkit.analyze._sweep_axes import BATCH, RANKS, Value, axes_of, in_words
 from profkit.analyze._sweep_model import PEAK_MEMORY, STEP_TIME, predicted
 from profkit.analyze.base import Behaviour, ByRun, analysis
-from profkit.analyze.shared.paired import FEWEST_PAIRS, Ratio, adjusted, compared
+from profkit.analyze.shared.paired import FEWEST_PAIRS, TOO_FEW, Ratio, adjusted, compared
 from profkit.analyze.shared.step_times import timed_alike
 from profkit.core.drawing import Drawing
 from profkit.core.formatting import counted, size
@@ -359,7 +359,7 @@ def _unsure(
         return
     unknown = [point for point in points if point is not best and point.run not in slower]
     if min(len(point.speed.by_repeat) for point in points) < FEWEST_PAIRS:
-        reason = f"a statement at 95 % takes {FEWEST_PAIRS} repeats of both: repeats={FEWEST_PAIRS}"
+        reason = TOO_FEW
     else:
         listed = "; ".join(in_words(point.choice) for point in unknown[:_TWO])
         if left := len(unknown[_TWO:]):

@@ -38,9 +38,13 @@ class ShownRun:
 
 def run_label(run: result_tree.Run) -> str:
     """Return how this run differs from the others, or its name if it does not."""
-    return (
-        ", ".join(f"{item.label} {item.value}" for item in varying_items(run)) or run.selected.run
-    )
+    return ", ".join(map(_said, varying_items(run))) or run.selected.run
+
+
+def _said(item: Item) -> str:
+    """Return a setting in words: "batch 4", and "zero3" alone, which names itself."""
+    value = str(item.value)
+    return value if value.startswith(item.label) else f"{item.label} {value}"
 
 
 def with_run_labels(across: result_tree.Run, runs: Sequence[result_tree.Run]) -> result_tree.Run:

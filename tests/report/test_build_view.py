@@ -157,6 +157,14 @@ def test_without_a_title_the_page_is_called_after_what_varies():
     assert title(run("a", batch=1, model="x"), run("b", batch=2)) == "2 runs by batch and model"
 
 
+def test_a_value_that_names_its_setting_is_a_label_alone():
+    runs = [run("a", zero="none", batch=1), run("b", zero="zero2", batch=1)]
+    assert [shown.label for shown in arranged(*runs).runs] == [
+        "zero none, batch 1",
+        "zero2, batch 1",
+    ]
+
+
 def test_one_run_is_compared_with_nothing():
     assert arranged(run("a", timed(2e6))).overview == view.Drawn()
 

@@ -22,6 +22,11 @@ Logs = NDArray[np.float64]
 FEWEST_PAIRS = 6
 """Pairs that a statement at 95 % takes: with fewer, no exact test gets below a p-value of 5 %."""
 
+TOO_FEW = (
+    f"a statement at 95 % takes {FEWEST_PAIRS} repeats or more of both: repeats={FEWEST_PAIRS}"
+"""Why nothing is said of runs with fewer repeats."""
+)
+
 MOST_PAIRS = 20
 """Pairs after which no more are made, however wide the interval is."""
 
@@ -123,7 +128,7 @@ def judged(
         return Judgement(outcome=outcome, ratio=ratio, doubts=doubts)
     more = _more_pairs(logs, band, confidence)
     if len(logs) < FEWEST_PAIRS:
-        reason = f"a statement at 95 % takes {FEWEST_PAIRS} pairs"
+        reason = f"a statement at 95 % takes {FEWEST_PAIRS} pairs or more"
     else:
         reason = f"the interval reaches across a change of {band:.1%}"
     return Judgement(outcome=outcome, ratio=ratio, reason=reason, more_pairs=more, doubts=doubts)
