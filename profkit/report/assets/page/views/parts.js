@@ -212,6 +212,9 @@ function stepBar(shown, drawn) {
   if (shown.is_unprofiled) {
     of.push(`Traced steps take ${shown.traced_ms} ms; unprofiled ones ${shown.step_ms} ms.`);
   }
+  if (shown.actions.filter(({ gain }) => gain).length > 1) {
+    of.push("Gains are upper bounds of one action each; they do not add up.");
+  }
   return of.length ? [bar, narrow, element("p", { class: "note" }, of.join(" "))] : [bar, narrow];
 }
 
