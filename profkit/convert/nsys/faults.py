@@ -6,13 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from profkit.convert.columns.values import LARGEST_BYTES, Ints
+from profkit.convert.columns.values import LARGEST_BYTES, LATEST_NS, Ints
 from profkit.convert.linking.doubtful import alike
 from profkit.convert.nsys.store import UNKNOWN
 
 _STARTS = ("start", "timestamp")
-_LATEST_NS = 2**58
-"""Times count from the start of the recording, or of the machine: nine years are damage."""
 _SMALL = (
     *("deviceId", "streamId", "correlationId", "graphId", "cudaId", "registersPerThread"),
     *("maxWarpsPerSm", "threadsPerWarp", "maxRegistersPerSm", "smCount", "gridX", "gridY", "gridZ"),
@@ -21,7 +19,7 @@ _SMALL = (
 )
 _SIZES = ("bytes", "staticSharedMemory", "dynamicSharedMemory", "totalMemory")
 _LARGEST = {
-    "end": _LATEST_NS,
+    "end": LATEST_NS,
     **dict.fromkeys(_SIZES, LARGEST_BYTES),
     **dict.fromkeys(_SMALL, 2**32),
 }
@@ -58,7 +56,7 @@ class Faults:
         """Return the columns of a table with -1 for values that nothing has."""
         found = dict(read)
         for name in _LARGEST.keys() & read.keys():
-            least = -_LATEST_NS if name == "end" else UNKNOWN
+            least = -LATEST_NS if name == "end" else UNKNOWN
             absurd = (read[name] >= _LARGEST[name]) | (read[name] < least)
             if absurd.any():
                 self.note(int(absurd.sum()), f"values of {table}.{name} are absurd: unknown.")
@@ -82,7 +80,7 @@ class Faults:
         if not name:
             return slice(None)
         start = read[name]
-        kept = (start != UNKNOWN) & (np.abs(start // 2) < _LATEST_NS // 2)
+        kept = (start != UNKNOWN) & (np.abs(start // 2) < LATEST_NS // 2)
         self.note(
             int((~kept).sum()),
             f"rows of {table} have no time, or none that a recording has: left out.",
