@@ -68,7 +68,10 @@ def test_what_other_threads_do_and_what_is_called_in_c_is_written(tmp_path):
         with lock:
             time.sleep(0.03)
             held.set()
-            time.sleep(0.03)
+            # The other thread may be late to wait for the lock.
+            until = samples._looks + 20
+            while samples._looks < until:
+                time.sleep(0.01)
 
     lock, held = threading.Lock(), threading.Event()
     samples = PythonSamples()
