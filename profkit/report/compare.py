@@ -15,9 +15,24 @@ _LOG_FROM = 8  # largest over smallest value of an axis that was swept by doubli
 def key_numbers(
     run: result_tree.Run, runs: Sequence[result_tree.Run], keys: Sequence[str]
 ) -> tuple[Number, ...]:
-    """Return the run's numbers named by `keys`, or for each the reason why it is not known."""
+    """Return the run's numbers named by `keys`, or the reasons why they are not known.
+
+    An analysis that knows nothing says that once: of a recording without steps it is not the peak
+    of memory that is unknown, but the steps.
+    """
     asked = {name for other in runs for name in other.selected.analyses}
-    return tuple(_number(run, runs, key) for key in keys if key.partition(".")[0] in asked)
+    wanted = [key for key in keys if key.partition(".")[0] in asked]
+    found = [_nothing_known(run, key) or _number(run, runs, key) for key in wanted]
+    return tuple(dict.fromkeys(found))
+
+
+def _nothing_known(run: result_tree.Run, key: str) -> Number | None:
+    """Return what an analysis without any number says is not known; None if it has some."""
+    document = run.documents.get(key.partition(".")[0])
+    if document is None or document.result.metrics or len(document.result.abstentions) != 1:
+        return None
+    (abstention,) = document.result.abstentions
+    return Number(title=abstention.what, value=None, unit="", reason=abstention.reason)
 
 
 def _columns(

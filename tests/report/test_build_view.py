@@ -172,7 +172,7 @@ def test_one_run_is_compared_with_nothing():
 def test_an_abstention_is_the_reason_why_a_key_number_is_not_known():
     shown = arranged(run("a", Result.abstain("step times", "no step was recorded"))).runs[0]
     reason = "no step was recorded"
-    assert shown.numbers == (Number(title="Step time", value=None, unit="ns", reason=reason),)
+    assert shown.numbers == (Number(title="step times", value=None, unit="", reason=reason),)
     # It is out of the way of the sections that tell something.
     assert shown.topics == ()
     assert shown.silent[0].abstentions == (
