@@ -24,8 +24,8 @@ FEWEST_PAIRS = 6
 
 TOO_FEW = (
     f"a statement at 95 % takes {FEWEST_PAIRS} repeats or more of both: repeats={FEWEST_PAIRS}"
-"""Why nothing is said of runs with fewer repeats."""
 )
+"""Why nothing is said of runs with fewer repeats."""
 
 MOST_PAIRS = 20
 """Pairs after which no more are made, however wide the interval is."""
