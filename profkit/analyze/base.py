@@ -157,9 +157,7 @@ def analysis(
 
     def register(function: Callable[..., Result]) -> Analysis:
         parameters = inspect.signature(function, eval_str=True).parameters
-        annotations = {
-            name: parameter.annotation for name, parameter in parameters.items() if name != _CONFIG
-        }
+        annotations = {name: one.annotation for name, one in parameters.items() if name != _CONFIG}
         columns = {name: found for name, kind in annotations.items() if (found := _columns(kind))}
         of_tools = {name: of for name, kind in annotations.items() if (of := _of_tool(kind))}
         kinds = {

@@ -101,10 +101,9 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         collectives=collectives,
         recordings=recordings,
         slowdown=_slowdown(observer_tax, recordings),
-        steps=steps["step"].nunique(),
         has_python=len(python_calls) + len(tables["samples"]) > 0,
         queued=max(one.queued for one in ranks),
-        **_counted(cpu_ops, kernels, runtime_calls, devices, launched["call"], misplaced),
+        **_counted(steps, cpu_ops, kernels, runtime_calls, devices, launched["call"], misplaced),
     )
     known = {"hardware": hardware, "behaviour": behaviour, "steps": steps, "devices": devices}
     known |= {"annotations": annotations, "collectives": collectives, "processes": processes}
@@ -130,6 +129,7 @@ def _matches(one: Divided, rows: pd.DataFrame, known: Mapping[str, Any]) -> pd.D
 
 
 def _counted(  # noqa: PLR0913, PLR0917 (most are tables)
+    steps: pd.DataFrame,
     cpu_ops: pd.DataFrame,
     kernels: pd.DataFrame,
     calls: pd.DataFrame,
@@ -139,6 +139,7 @@ def _counted(  # noqa: PLR0913, PLR0917 (most are tables)
 ) -> dict[str, Any]:
     """Return how much was recorded, and whether the CPU or the GPU is missing."""
     return {
+        "steps": steps["step"].nunique(),
         "misplaced": int(misplaced.sum()),
         "unlaunched": int((launched_by.to_numpy() < 0)[~misplaced].sum()),
         "kernels": len(kernels),
