@@ -3,7 +3,8 @@ import { test } from "node:test";
 
 import { keepStateIn, stateChanged, stateOf } from
   "../../../profkit/report/assets/page/drawings/state.js";
-import { hashOf, routeOf } from "../../../profkit/report/assets/page/route.js";
+import { decoded, hashOf, positionOf, routeOf } from
+  "../../../profkit/report/assets/page/route.js";
 
 test("the state of drawings is part of the hash, beside the run and the place", () => {
   const route = { view: "compute", run: 1, at: "run-2-3", state: { "flame.zoom": "a;b & c" } };
@@ -31,4 +32,11 @@ test("a drawing hears of a state that Back brought", () => {
   stateOf("flame").onChange(() => { heard += 1; });
   stateChanged();
   assert.equal(heard, 1);
+});
+
+test("a hash that somebody changed by hand leads to what is there", () => {
+  const asked = ["2", "99", "0", "-3", "x", "", null];
+  assert.deepEqual(asked.map((text) => positionOf(text, 2, 3)), [1, 2, 1, 0, 1, 1, 1]);
+  assert.equal(decoded("run-1%20x"), "run-1 x");
+  assert.equal(decoded("run-%"), "run-%");
 });

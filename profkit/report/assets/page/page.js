@@ -9,7 +9,7 @@ import { claimOf, highlight } from "./evidence.js";
 import { choicesOf, filterIn, filtersOf, withFilter } from "./filters.js";
 import { human } from "./format.js";
 import { report, runAt } from "./model.js";
-import { hashOf, routeOf, runOfAnchor, viewOfAnchor } from "./route.js";
+import { decoded, hashOf, routeOf, runOfAnchor, viewOfAnchor } from "./route.js";
 import { startTheme, turnTheme } from "./theme.js";
 import { compare } from "./views/compare.js";
 import { data } from "./views/data.js";
@@ -58,7 +58,7 @@ function contentOf({ view, run }) {
 /** @param {string} hash @returns {Route} */
 function understood(hash) {
   if (hash.startsWith("#/") || hash.length < 2) return routeOf(hash, page.runs.length);
-  const at = decodeURIComponent(hash.slice(1));
+  const at = decoded(hash.slice(1));
   const run = runOfAnchor(at) >= 0 ? Math.min(runOfAnchor(at), page.runs.length - 1)
     : Math.max(current.run, 0);
   return { view: viewOfAnchor(at, runAt(run).topics), run, at,

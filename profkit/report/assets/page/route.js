@@ -16,13 +16,35 @@
 export function routeOf(hash, runs) {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?", 2);
   const values = new URLSearchParams(query);
-  const run = Math.trunc(Number(values.get("run") ?? 1)) || 1;
   return {
     view: path || "overview",
-    run: Math.min(Math.max(run, 1), Math.max(runs, 1)) - 1,
+    run: positionOf(values.get("run"), 1, runs),
     at: values.get("at") ?? "",
     state: Object.fromEntries([...values].filter(([key]) => key.includes("."))),
   };
+}
+
+/**
+ * The position of what has a number in a hash, whatever stands there: of the first, 0.
+ * @param {string | null | undefined} text its number, from 1
+ * @param {number} otherwise the number where there is none
+ * @param {number} count
+ */
+export function positionOf(text, otherwise, count) {
+  const asked = Math.trunc(Number(text || otherwise)) || otherwise;
+  return Math.min(Math.max(asked, 1), Math.max(count, 1)) - 1;
+}
+
+/**
+ * A part of a hash, as it stands there if it is no encoded text.
+ * @param {string} text
+ */
+export function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 /**

@@ -3,6 +3,7 @@
 import { stateOf } from "../drawings/state.js";
 import { element } from "../elements.js";
 import { human } from "../format.js";
+import { positionOf } from "../route.js";
 import { rowsOf } from "./pair_rows.js";
 import { command, drawer, number } from "./parts.js";
 import { plainTable } from "./sections.js";
@@ -25,7 +26,7 @@ export function pair({ runs, overview: { tables: [glance, every] } }) {
   });
   const show = () => {
     const [a, b] = menus.map(({ key, menu }, at) => {
-      menu.selectedIndex = Math.min(Number(state.get(key) || at + 1), runs.length) - 1;
+      menu.selectedIndex = positionOf(state.get(key), at + 1, runs.length);
       return menu.selectedIndex;
     });
     const beside = (/** @type {string} */ title, /** @type {Table} */ table) => plainTable(title,
