@@ -7,7 +7,7 @@ import pytest
 
 from profkit.convert._parquet import write
 from profkit.convert.columns import on_disk
-from profkit.convert.linking import ordered, windows
+from profkit.convert.linking import doubtful, ordered, windows
 from profkit.convert.torch_profiler import trace as kineto
 
 _STEP_US = 1000
@@ -53,6 +53,7 @@ def converted(tmp_path, monkeypatch):
     for module, name in (
         (on_disk, "_ROWS_AT_ONCE"),
         (ordered, "_NUMBERS_AT_ONCE"),
+        (doubtful, "_NUMBERS_AT_ONCE"),
         (windows, "WINDOW_ROWS"),
     ):
         monkeypatch.setattr(module, name, _SMALL)
