@@ -82,4 +82,5 @@ def converted(tmp_path, monkeypatch):
 def test_eight_times_the_trace_takes_the_same_memory(converted):
     converted(10)  # what is imported and cached at first
     peak = converted(50)
-    assert converted(400) < 1.2 * peak
+    # What other threads of the process allocate meanwhile only adds to it.
+    assert min(converted(400) for _ in range(2)) < 1.2 * peak
