@@ -403,8 +403,8 @@ def test_a_finding_marks_its_evidence_until_escape(watched):
     page.evaluate("profkit.drawAll()")
     page.wait_for_function(SETTLED)
     marked, others = page.locator("tr.marked"), page.locator("tr.dimmed")
-    assert marked.count() > 0
-    assert others.count() > 0
+    marked.first.wait_for(state="attached")
+    others.first.wait_for(state="attached")
     assert page.locator(".evidence-bar").inner_text().startswith("Evidence of")
     page.keyboard.press("Escape")
     page.wait_for_function("() => document.querySelector('.evidence-bar') === null")
