@@ -34,7 +34,7 @@ test("a drawing hears of a state that Back brought", () => {
   assert.equal(heard, 1);
 });
 
-test("a hash that somebody changed by hand leads to what is there", () => {
+test("a hash that was changed by hand leads to what is there", () => {
   const asked = ["2", "99", "0", "-3", "x", "", null];
   assert.deepEqual(asked.map((text) => positionOf(text, 2, 3)), [1, 2, 1, 0, 1, 1, 1]);
   assert.equal(decoded("run-1%20x"), "run-1 x");

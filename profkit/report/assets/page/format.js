@@ -2,7 +2,7 @@
 
 /**
  * @typedef {[number, string, number?][]} Ladder steps of a unit: size, name, and where it begins if
- * that is further up: steps are told in ms, also those of some seconds
+ * that is further up: steps are given in ms, also those of some seconds
  */
 
 /** @type {Ladder} */
