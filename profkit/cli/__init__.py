@@ -75,6 +75,10 @@ GROUPS = {
         "timeline": ("profkit.timeline.__main__", "one trace of all ranks, to open in Perfetto"),
         "failed": ("profkit.cli.failed", "a record of a job that failed, in place of its results"),
         "report": ("profkit.report.__main__", "results to one HTML file"),
+        "kubernetes-job": (
+            "profkit.cli.kubernetes_job",
+            "print the Job of Kubernetes that runs a job of the workflow",
+        ),
     },
 }
 COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}

@@ -108,7 +108,8 @@ class DistributedLauncher(RankLauncher):
 
     across: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()
     """Command that starts what follows it once on each host: ``srun`` alone gets the flags that
-    Slurm needs; empty if you start the same ``profkit capture`` on each host yourself."""
+    Slurm needs, ``kubernetes`` means the pods of ``--on kubernetes``; empty if you start the same
+    ``profkit capture`` on each host yourself."""
 
     # Left out where it is empty: captures of before there was this key stay the same run.
     hosts: Annotated[tuple[str, ...], Field(exclude_if=operator.not_)] = ()

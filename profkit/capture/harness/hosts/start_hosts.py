@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from profkit.capture.harness.hosts import host_reports, ssh_hosts
+from profkit.capture.harness.hosts import host_reports, pod_hosts, ssh_hosts
 from profkit.capture.harness.launch import launch
 from profkit.capture.harness.record import capture_json
 from profkit.capture.harness.spec import Spec
@@ -16,6 +16,7 @@ _STARTED = "PROFKIT_SPREAD"
 # One process on each host, with all of its processors, in what may be the allocation of a job that
 # has a step already. A rank that fails is to be reported, not to end the others.
 _SRUN = ("--ntasks-per-node=1", "--overlap", "--cpu-bind=none", "--kill-on-bad-exit=0")
+_PODS = ("kubernetes",)
 # The captures on the hosts have a timeout of their own, after which they write their records.
 _TIMEOUT_MARGIN_S = 180.0
 
@@ -30,7 +31,9 @@ def starting_command(spec: Spec) -> tuple[str, ...]:
     if launcher.across == ("srun",):
         count = launcher.host_count
         return ("srun", f"--nodes={count}", f"--ntasks={count}", *_SRUN)
-    return launcher.across if launcher.host_count > 1 else ()
+    if launcher.host_count == 1:
+        return ()
+    return pod_hosts.starting_command() if launcher.across == _PODS else launcher.across
 
 
 def start(spec: Spec, across: Sequence[str], argv: Sequence[str], timeout_s: float) -> None:
@@ -57,6 +60,8 @@ def start(spec: Spec, across: Sequence[str], argv: Sequence[str], timeout_s: flo
 
 
 def _name(across: Sequence[str]) -> str:
+    if across == pod_hosts.starting_command():
+        return _PODS[0]
     return "ssh" if across[0] == sys.executable else across[0]
 
 
