@@ -28,6 +28,8 @@ _LOCK = "nsight-compute-lock"
 _NO_COMMUNICATION = (
     "regex:^(?!.*(nccl|rccl|msccl|shmem|multimem|_shot_all_reduce|cross_device_reduce|quickreduce))"
 )
+# ncu ends with 9 for a program that signal 9 killed, as for one that exited so; a shell with 137.
+_IN_SHELL = ("sh", "-c", 'trap : INT TERM HUP; "$@"; exit $?', "sh")
 # Sections of ncu's default set, whose name is not the same in all versions.
 _BASIC = ("LaunchStats", "Occupancy", "SpeedOfLight")
 # Releases whose documentation has the filter mode per-launch-config.
@@ -235,7 +237,8 @@ class Capture(Wrapper):
             flags.append("--import-source=yes")
         if self.csv:
             flags += ["--csv", "--page=raw", f"--log-file={report}.ncu.csv"]
-        return [self.binary, *flags, *self.extra, *workload]
+        shell = _IN_SHELL if self.target_processes == "all" else ()
+        return [self.binary, *flags, *self.extra, *shell, *workload]
 
     def _collected(self) -> list[str]:
         sections = self.sections

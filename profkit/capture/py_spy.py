@@ -13,7 +13,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from types import FrameType
+from typing import Any, ClassVar, Literal, NoReturn, Self
 
 from profkit.capture.base import Problem, Rank, Wrapper, executable
 from profkit.capture.harness.machine import permissions
@@ -22,6 +23,9 @@ from profkit.process import bounded_command
 
 _SUFFIX = ".speedscope.json"
 _PROCESS = re.compile(r"Process (\d+) Thread ")
+_NUMBER_BYTES = 20
+# The status of a shell for a program that cannot be started.
+_NOT_STARTED = 127
 _DUMP_TIMEOUT_S = 60
 _DUMP_BYTES = 64 << 20
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
@@ -89,20 +93,13 @@ class Capture(Wrapper):
 
     def command(self, workload: Sequence[str], out: Path, rank: Rank) -> list[str]:
         """See `Wrapper.command`."""
-        if self.mode == "dump":
-            return self._dump_command(workload, out, rank)
-        output = out / f"{rank.label}.speedscope.json"
-        flags = ["--format=speedscope", f"--output={output}", f"--rate={self.rate}"]
-        switches = ("native", "subprocesses", "nonblocking", "gil", "idle", "threads", "function")
-        chosen = [name for name in (*switches, "full_filenames") if getattr(self, name)]
-        flags += [f"--{name.replace('_', '-')}" for name in chosen]
-        return [self.binary, "record", *flags, *self.extra, "--", *workload]
+        options = self._dump_options if self.mode == "dump" else self._record_flags
+        return [sys.executable, "-m", __name__, self.mode, *options(out, rank), "--", *workload]
 
     def later_commands(self, out: Path, rank: Rank) -> list[list[str]]:
         """See `Wrapper.later_commands`."""
-        del out, rank
         if self.mode == "record":
-            return []
+            return [[self.binary, *_record_arguments(self._record_flags(out, rank), "PID")]]
         return [[self.binary, *_dump_arguments(self._dump_flags, "PID")]]
 
     def around_command(self) -> Self:
@@ -128,13 +125,19 @@ class Capture(Wrapper):
         switches = ("native", "subprocesses", "nonblocking")
         return [*(f"--{name}" for name in switches if getattr(self, name)), *self.extra]
 
-    def _dump_command(self, workload: Sequence[str], out: Path, rank: Rank) -> list[str]:
+    def _record_flags(self, out: Path, rank: Rank) -> list[str]:
+        output = out / f"{rank.label}{_SUFFIX}"
+        flags = ["--format=speedscope", f"--output={output}", f"--rate={self.rate}"]
+        switches = ("native", "subprocesses", "nonblocking", "gil", "idle", "threads", "function")
+        chosen = [name for name in (*switches, "full_filenames") if getattr(self, name)]
+        return [*flags, *(f"--{name.replace('_', '-')}" for name in chosen), *self.extra]
+
+    def _dump_options(self, out: Path, rank: Rank) -> list[str]:
         only = [*([] if self.idle else ["active"]), *(["owns_gil"] if self.gil else [])]
         own = [f"--out={out / rank.label}", f"--period-s={self.dump_period_s:g}"]
         own += [f"--flag={flag}" for flag in self._dump_flags]
         own += [f"--only={condition}" for condition in only]
-        own += ["--filename=filename"] if self.full_filenames else []
-        return [sys.executable, "-m", __name__, *own, "--", *workload]
+        return own + (["--filename=filename"] if self.full_filenames else [])
 
 
 def _process_of(name: str) -> int:
@@ -144,29 +147,100 @@ def _process_of(name: str) -> int:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Start the workload that `argv` ends with, as the parent of a rank, and dump it now and then.
+    """Run the workload that `argv` ends with and look at it; return its exit status.
 
-    Return its exit status. Every dump is a line of ``<label>.dumps.jsonl`` at once, with all
-    threads; at the end they become one file for speedscope.app.
+    `argv` begins with ``record`` or ``dump``; their options and ``--`` follow.
     """
-    options = _parser().parse_args(argv)
-    workload = subprocess.Popen(options.workload, preexec_fn=_allow_tracing())  # noqa: PLW1509
+    mode, *words = argv
+    end = words.index("--")
+    options, workload = words[:end], words[end + 1 :]
+    status = record(options, workload) if mode == "record" else dump(options, workload)
+    # The status of a shell for a process that a signal has ended.
+    return status if status >= 0 else 128 - status
+
+
+def record(flags: Sequence[str], workload: Sequence[str]) -> int:
+    """Run the workload below ``py-spy record``; return its exit status, negative for a signal.
+
+    ``py-spy record -- workload`` exits with 0 however the workload ended, and kills one that
+    outlasts the recording. So it gets the number of a process instead, of which another one is the
+    parent; it is above both, as Yama wants it of a process that looks at others.
+    """
+    # Late: tools are imported in programs of users, which may have no psutil.
+    from profkit.process import process_tree
+
+    reading, writing = os.pipe()
+    py_spy = os.fork()
+    if not py_spy:
+        process_tree.die_with_parent()
+        number, numbering = os.pipe()
+        if not os.fork():
+            _hold(workload, numbering, writing)
+        os.close(numbering)
+        if not (pid := os.read(number, _NUMBER_BYTES).decode()):
+            os._exit(_NOT_STARTED)
+        arguments = _record_arguments(flags, pid)
+        os.execv(executable("py-spy"), ["py-spy", *arguments])  # noqa: S606 - no shell
+    os.close(writing)
+    # The terminal sends it to all of them.
+    signal.signal(signal.SIGINT, _disregard)
+    with os.fdopen(reading) as lines:
+        if not (line := lines.readline()):
+            return _NOT_STARTED
+        program = int(line)
+        for signum in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(signum, lambda number, _: os.kill(program, number))
+        # Nothing comes from a parent that was killed, and the workload ended with it.
+        status = int(lines.readline() or -signal.SIGKILL)
+    return status or os.waitstatus_to_exitcode(os.waitpid(py_spy, 0)[1])
+
+
+def _hold(workload: Sequence[str], numbering: int, writing: int) -> NoReturn:
+    """Start the workload and wait for it, as a fork of this process.
+
+    Its number is written to both pipes, and its exit status to the second.
+    """
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(signum, lambda number, _: workload.send_signal(number))
+        signal.signal(signum, _disregard)
+    try:
+        process = subprocess.Popen(workload)
+    except OSError as error:
+        sys.stderr.write(f"{error}\n")
+        os._exit(_NOT_STARTED)
+    os.write(numbering, str(process.pid).encode())
+    os.write(writing, f"{process.pid}\n".encode())
+    os.write(writing, f"{process.wait()}\n".encode())
+    os._exit(0)
+
+
+def _disregard(number: int, frame: FrameType | None) -> None:
+    """Go on after a signal; a handler, which programs that are started do not inherit."""
+    del number, frame
+
+
+def dump(options: Sequence[str], workload: Sequence[str]) -> int:
+    """Run the workload and dump it now and then; return its status, negative for a signal.
+
+    Every dump is a line of ``<label>.dumps.jsonl`` at once, with all threads; at the end they
+    become one file for speedscope.app.
+    """
+    chosen = _parser().parse_args(options)
+    process = subprocess.Popen(workload, preexec_fn=_allow_tracing())  # noqa: PLW1509
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, lambda number, _: process.send_signal(number))
     taken: list[tuple[float, Dump]] = []
     last_s = time.monotonic()
-    with options.out.with_suffix(".dumps.jsonl").open("w", buffering=1) as file:
-        while (status := _wait(workload, options.period_s)) is None:
-            threads = _dump(workload.pid, options.flag)
+    with chosen.out.with_suffix(".dumps.jsonl").open("w", buffering=1) as file:
+        while (status := _wait(process, chosen.period_s)) is None:
+            threads = _dump(process.pid, chosen.flag)
             now_s = time.monotonic()
             if threads is not None:
                 file.write(json.dumps({"time_ns": time.time_ns(), "threads": threads}) + "\n")
                 taken.append((now_s - last_s, threads))
             last_s = now_s
-    document = speedscope(taken, options.filename, options.only)
-    options.out.with_suffix(".speedscope.json").write_text(json.dumps(document))
-    # The status of a shell for a process that a signal has ended.
-    return status if status >= 0 else 128 - status
+    document = speedscope(taken, chosen.filename, chosen.only)
+    chosen.out.with_suffix(".speedscope.json").write_text(json.dumps(document))
+    return status
 
 
 def _wait(process: "subprocess.Popen[bytes]", period_s: float) -> int | None:
@@ -175,6 +249,10 @@ def _wait(process: "subprocess.Popen[bytes]", period_s: float) -> int | None:
         return process.wait(period_s)
     except subprocess.TimeoutExpired:
         return None
+
+
+def _record_arguments(flags: Sequence[str], pid: str) -> list[str]:
+    return ["record", *flags, "--pid", pid]
 
 
 def _dump_arguments(flags: Sequence[str], pid: str) -> list[str]:
@@ -256,7 +334,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--flag", action="append", default=[], help="a flag for py-spy dump")
     parser.add_argument("--only", action="append", default=[], help="threads that are active...")
     parser.add_argument("--filename", default="short_filename", help="which name files go by")
-    parser.add_argument("workload", nargs="+", help="after --: the command to run")
     return parser
 
 

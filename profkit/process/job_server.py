@@ -208,4 +208,5 @@ def _end_with_command(connection: socket.socket, kill_all: Callable[[], object])
     """End this job, and all that it started, when its command was killed."""
     connection.recv(1)
     kill_all()
-    os._exit(1)
+    # Not os._exit, which a rank takes for the end of its program.
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -174,22 +174,14 @@ def _begin_path(folder: Path) -> None:
 
 
 @contextmanager
-def _hard_exits() -> Iterator[None]:
-    """Leave a note on ``os._exit``, and end children that the script forks without clean-up."""
-    rank, exit_now = os.getpid(), os._exit
-
-    def exit_with_note(code: int) -> None:
-        if os.getpid() == rank:
-            marks.note(f"The script ended with os._exit({code}): what is saved at an end is lost.")
-        exit_now(code)
-
-    os._exit = exit_with_note  # type: ignore[assignment]
+def _children_ended() -> Iterator[None]:
+    """End children that the script forks without clean-up."""
+    rank = os.getpid()
     try:
         yield
     finally:
-        os._exit = exit_now
         if os.getpid() != rank:
-            exit_now(int(sys.exc_info()[0] not in (None, SystemExit)))
+            os._exit(int(sys.exc_info()[0] not in (None, SystemExit)))
 
 
 @contextmanager
@@ -221,7 +213,7 @@ def observed(settings: Workload) -> None:
 
     if settings.stop_after:
         marks.listen_too(StepLimit(settings.stop_after))
-    with _hard_exits(), _note_on_spawn(), StepHooks(settings.step, settings.samples or -1):
+    with _children_ended(), _note_on_spawn(), StepHooks(settings.step, settings.samples or -1):
         run(settings)
     if not marks.steps_seen():
         raise ProfkitError(

@@ -35,7 +35,7 @@ WARM_LAUNCHERS = ("accelerate", "deepspeed", "python", "torchrun")
 PROGRAMS = Path(__file__).parent / "programs"
 PLUGINS = {
     "profkit.workloads": ("misbehaving", "accelerator", "grouped"),
-    "profkit.capture": ("dawdling",),
+    "profkit.capture": ("dawdling", "hiding"),
 }
 
 

@@ -20,6 +20,7 @@ from profkit.capture.harness.ranks import nvtx_ranges
 from profkit.capture.ncu import Capture
 from profkit.core import result
 from profkit.core.errors import InputError
+from tests.waiting import LIMIT_S
 
 OUT = Path("/out")
 RANK = Rank(rank=1, dp=1, world_size=2)
@@ -35,7 +36,7 @@ def flags(**settings):
     command = Capture(**settings).command(["python", "x.py"], OUT, RANK)
     assert command[0] == "ncu"
     assert command[-2:] == ["python", "x.py"]
-    return command[1:-2]
+    return [word for word in command[1:-2] if word not in module._IN_SHELL]
 
 
 def test_the_default_command_collects_what_the_analyses_read_and_no_communication():
@@ -138,6 +139,16 @@ def test_a_percent_sign_in_a_path_is_no_place_to_fill_in():
 
 # The installed release is older than the modes of app-range and per-launch-config.
 ACCEPTED = [name for name in OPTIONS if name not in ("extra", "replay of ranges by application")]
+
+
+@pytest.mark.parametrize(
+    ("last", "status"), [("kill -9 $$", 137), ("kill -15 $$", 143), ("exit 9", 9), ("exit 0", 0)]
+)
+def test_the_exit_status_tells_a_signal_from_a_number(tmp_path, last, status):
+    if not shutil.which("ncu"):
+        pytest.skip("no ncu on PATH: install Nsight Compute")
+    command = Capture().command(["sh", "-c", last], tmp_path, RANK)
+    assert subprocess.run(command, check=False, timeout=LIMIT_S).returncode == status
 
 
 @pytest.mark.slow  # starts Nsight Compute for each flag

@@ -1,5 +1,6 @@
 import json
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,15 +11,20 @@ from profkit.capture import base
 from profkit.capture.base import Rank
 from profkit.capture.harness.machine import permissions
 from profkit.capture.py_spy import Capture
+from tests.waiting import LIMIT_S, until
 
 OUT = Path("/out")
 FIXED = ["--format=speedscope", "--output=/out/rank1_dp1_tp0_pp0.speedscope.json"]
 RANK = Rank(rank=1, dp=1, world_size=2)
+PROGRAM = [sys.executable, "-m", "profkit.capture.py_spy"]
 
 
 def test_the_default_command_samples_a_hundred_times_a_second():
-    expected = ["py-spy", "record", *FIXED, "--rate=100", "--", "python", "x.py"]
-    assert Capture().command(["python", "x.py"], OUT, RANK) == expected
+    flags = [*FIXED, "--rate=100"]
+    command = Capture().command(["python", "x.py"], OUT, RANK)
+    assert command == [*PROGRAM, "record", *flags, "--", "python", "x.py"]
+    later = [["py-spy", "record", *flags, "--pid", "PID"]]
+    assert Capture().later_commands(OUT, RANK) == later
 
 
 def test_every_setting_becomes_its_flag():
@@ -36,7 +42,7 @@ def test_every_setting_becomes_its_flag():
     )
     flags = ["--native", "--subprocesses", "--nonblocking", "--gil", "--idle", "--threads"]
     flags += ["--function", "--full-filenames", "--duration=3"]
-    expected = ["py-spy", "record", *FIXED, "--rate=250", *flags, "--", "python"]
+    expected = [*PROGRAM, "record", *FIXED, "--rate=250", *flags, "--", "python"]
     assert tool.command(["python"], OUT, RANK) == expected
 
 
@@ -44,8 +50,7 @@ def test_dumps_are_taken_by_a_parent_of_the_rank():
     tool = Capture(mode="dump", dump_period_s=2, native=True, gil=True, full_filenames=True)
     flags = ["--out=/out/rank1_dp1_tp0_pp0", "--period-s=2", "--flag=--native", "--only=active"]
     flags += ["--only=owns_gil", "--filename=filename", "--", "python", "x.py"]
-    program = [sys.executable, "-m", "profkit.capture.py_spy"]
-    assert tool.command(["python", "x.py"], OUT, RANK) == [*program, *flags]
+    assert tool.command(["python", "x.py"], OUT, RANK) == [*PROGRAM, "dump", *flags]
 
 
 WAITING = """
@@ -69,7 +74,7 @@ def test_dumps_of_a_real_process_show_its_threads_and_keep_its_status(tmp_path, 
         "--period-s=0.3",
         *(f"--only={state}" for state in only),
     ]
-    program = [sys.executable, "-m", "profkit.capture.py_spy", *flags, "--"]
+    program = [*PROGRAM, "dump", *flags, "--"]
     done = subprocess.run([*program, sys.executable, "-c", WAITING], check=False)
     assert done.returncode == 7
     document = json.loads((tmp_path / "rank0.speedscope.json").read_text())
@@ -80,6 +85,62 @@ def test_dumps_of_a_real_process_show_its_threads_and_keep_its_status(tmp_path, 
     assert [names[frame] for frame in main["samples"][-1]][-2:] == ["<module>", "spin"]
     lines = (tmp_path / "rank0.dumps.jsonl").read_text().splitlines()
     assert len(lines) >= len(main["samples"]) > 0
+
+
+ENDS = {
+    "": 0,
+    "os._exit(0)": 0,
+    "os._exit(3)": 3,
+    "sys.exit(3)": 3,
+    "raise ValueError": 1,
+    "os.abort()": 128 + signal.SIGABRT,
+    **{
+        f"os.kill(os.getpid(), {int(number)})": 128 + number
+        for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV, signal.SIGUSR1)
+    },
+}
+
+
+@pytest.mark.parametrize("mode", ["record", "dump"])
+@pytest.mark.parametrize("last", ENDS)
+def test_the_exit_status_is_that_of_the_program_however_it_ended(tmp_path, mode, last):
+    options = {
+        "record": ["--format=speedscope", f"--output={tmp_path}/x"],
+        "dump": [f"--out={tmp_path}/x", "--period-s=9"],
+    }
+    code = f"import os, sys, time; time.sleep(0.1); {last}"
+    command = [*PROGRAM, mode, *options[mode], "--", sys.executable, "-c", code]
+    assert subprocess.run(command, check=False, timeout=LIMIT_S).returncode == ENDS[last]
+
+
+def test_a_program_that_outlasts_the_recording_is_not_ended_with_it(tmp_path):
+    options = ["--format=speedscope", f"--output={tmp_path}/x", "--duration=1"]
+    code = "import sys, time; time.sleep(2); sys.exit(7)"
+    command = [*PROGRAM, "record", *options, "--", sys.executable, "-c", code]
+    assert subprocess.run(command, check=False, timeout=LIMIT_S).returncode == 7
+    assert (tmp_path / "x").is_file()
+
+
+def test_a_program_that_cannot_be_started_is_said(tmp_path):
+    options = ["--format=speedscope", f"--output={tmp_path}/x"]
+    command = [*PROGRAM, "record", *options, "--", str(tmp_path)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=LIMIT_S)
+    assert (done.returncode, done.stderr) == (127, f"[Errno 13] Permission denied: '{tmp_path}'\n")
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_reaches_the_program_once(tmp_path, signum):
+    code = (
+        "import signal, sys, time\n"
+        f"signal.signal({int(signum)}, lambda *_: sys.exit(5))\n"
+        f"open({str(tmp_path / 'ready')!r}, 'w').close()\n"
+        "time.sleep(60)"
+    )
+    options = ["--format=speedscope", f"--output={tmp_path}/x"]
+    process = subprocess.Popen([*PROGRAM, "record", *options, "--", sys.executable, "-c", code])
+    until((tmp_path / "ready").exists)
+    process.send_signal(signum)
+    assert process.wait(LIMIT_S) == 5
 
 
 def test_it_says_when_the_binary_is_missing(monkeypatch, tmp_path):

@@ -1,6 +1,7 @@
 """The program of each rank: the workload, with the tool around it or inside it."""
 
 import faulthandler
+import functools
 import gc
 import io
 import json
@@ -9,6 +10,9 @@ import runpy
 import sys
 import time
 import traceback
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import NoReturn
 
 from profkit import marks
 from profkit.capture.base import Rank, Tool, Wrapper
@@ -85,24 +89,49 @@ def observe(spec: Spec, rank: Rank, tool: Tool) -> None:
     has_markers = tool.opens_step_ranges and is_profiled
     coordinates = CoordinatesListener(rank, spec.parallel, lambda: extend_timeouts(spec, tool))
     sources = SourcesListener(spec, rank, OpenedFiles())
-    with (
-        recording(spec.folder, rank, tool, is_profiled=is_profiled) as recorder,
-        StepClock(spec.folder, rank, recorder, progress, spec.node) as clock,
-    ):
+    with ExitStack() as parts:
+        recorder = parts.enter_context(recording(spec.folder, rank, tool, is_profiled=is_profiled))
+        clock = parts.enter_context(StepClock(spec.folder, rank, recorder, progress, spec.node))
         marks.listen(sources, coordinates, clock, markers=step_markers() if has_markers else ())
         # A process that the workload forks, such as a DataLoader's worker, is not a rank.
         os.register_at_fork(after_in_child=marks.listen)
-        run_workload(spec)
-        sources.write()
-        located = coordinates.located()
-    if located.doubt:
-        rank_warnings.add(spec.folder, rank, located.doubt)
-    rank_files.write_coordinates(spec.folder, rank, located)
-    if not is_profiled:
-        _wait_for_profiled(spec, tool)
+
+        def finish() -> None:
+            sources.write()
+            located = coordinates.located()
+            parts.close()
+            if located.doubt:
+                rank_warnings.add(spec.folder, rank, located.doubt)
+            rank_files.write_coordinates(spec.folder, rank, located)
+            if not is_profiled:
+                _wait_for_profiled(spec, tool)
+
+        with _finished_before_exit(spec, rank, finish):
+            run_workload(spec)
+        finish()
     faulthandler.cancel_dump_traceback_later()
     # Saves a last walk of the interpreter over torch's objects: half a second of each capture.
     gc.freeze()
+
+
+@contextmanager
+def _finished_before_exit(spec: Spec, rank: Rank, finish: Callable[[], None]) -> Iterator[None]:
+    """Let ``os._exit`` in this process, and none that it forks, call `finish` before it ends."""
+    process, exit_now = os.getpid(), os._exit
+
+    @functools.wraps(exit_now)
+    def finish_and_exit(status: int) -> NoReturn:
+        if os.getpid() == process:
+            finish()
+            if status:
+                write_error(spec.folder, rank, f"exit status {status}", "")
+        exit_now(status)
+
+    os._exit = finish_and_exit
+    try:
+        yield
+    finally:
+        os._exit = exit_now
 
 
 def _wait_for_profiled(spec: Spec, tool: Tool) -> None:

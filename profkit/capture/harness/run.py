@@ -202,7 +202,7 @@ def _collect(job: Job) -> CollectedResult:
     if absent and worst.timed_out:
         result = replace(result, reason=f"{result.reason}; {absent}")
     if result.status == "ok" and found.lack:
-        result = Outcome(status="error", reason=found.lack, would_repeat=True)
+        result = Outcome(status="error", reason=found.lack, would_repeat=not found.ranks)
     notes = [*found.notes, *finishing_notes]
     if job.launcher.finds_ranks and failure and outcome.is_kept(result, failure, missing, ranks):
         notes.append(f"The program failed after what was recorded: {failure.summary}")
@@ -231,8 +231,11 @@ def _found_ranks(job: Job) -> FoundRanks:
         replacing = request.replacing_line(job.words, job.launcher.working_folder)
         named = int(spec.workload.get("world_size", 1))
         return found_ranks.settle(out, spec.parallel, named, replacing)
+    lost = [rank.label for rank in spec.ranks() if not rank_files.has_finished(out, rank)]
     ranks, named_by = rank_files.rename_files(out, spec.ranks())
-    return FoundRanks(ranks=ranks, named_by=named_by)
+    # Whatever the exit status says: it is that of a launcher, or of a tool around the rank.
+    lack = f"{', '.join(lost)}: the process ended before its program, and nothing says of what"
+    return FoundRanks(ranks=ranks, named_by=named_by, lack=lack if lost else "")
 
 
 def _started(job: Job) -> tuple[ProcessEnd, dict[str, Any], disk_space.Problem | None]:

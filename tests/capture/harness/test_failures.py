@@ -50,6 +50,38 @@ def test_a_failure_under_a_wrapper_is_seen_although_the_wrapper_ends_well(
     assert list(failed.folder.glob("*.speedscope.json"))
 
 
+HIDDEN = "the process ended before its program, and nothing says of what"
+KILLED = "killed by signal {} ({}); the last line that it printed: in the fourth step"
+ENDS = {
+    "terminated": KILLED.format(15, "SIGTERM"),
+    "abort": KILLED.format(6, "SIGABRT"),
+    "exit": "exit status 7",
+    "leave with 3": "exit status 3",
+}
+
+
+@pytest.mark.parametrize("tool", ["baseline", "py_spy", "hiding"])
+@pytest.mark.parametrize("how", ENDS)
+def test_how_a_rank_ended_is_known_whatever_the_tool_around_it_ends_with(
+    capture, misbehaving, tmp_path, tool, how
+):
+    record = capture(tool, tmp_path, {}, **misbehaving(how)).record
+    is_hidden = tool == "hiding" and ENDS[how].startswith("killed")
+    reason = HIDDEN if is_hidden else ENDS[how]
+    assert (record["status"], record["reason"]) == ("error", f"rank0_dp0_tp0_pp0: {reason}")
+
+
+@pytest.mark.parametrize("tool", ["baseline", "py_spy", "hiding", "torch_profiler"])
+def test_a_program_that_leaves_without_pythons_own_end_has_ended_well(
+    capture, misbehaving, tmp_path, tool
+):
+    settings = {"skip_first": 0, "wait": 0, "warmup": 1, "active": 1}
+    settings = settings if tool == "torch_profiler" else {}
+    made = capture(tool, tmp_path, settings, **misbehaving("leave"))
+    assert made.record["status"] == "ok", made.told
+    assert len(made.steps()) == 3
+
+
 def test_an_allocation_that_python_cannot_make_is_out_of_memory(capture, misbehaving, tmp_path):
     failed = capture("baseline", tmp_path, {}, **misbehaving("exhaust"))
     assert failed.record["status"] == "oom"

@@ -61,6 +61,10 @@ WAYS = {
     "exit": lambda: sys.exit(7),
     "exhaust": lambda: bytearray(1 << 60),
     "killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "terminated": lambda: os.kill(os.getpid(), signal.SIGTERM),
+    "abort": os.abort,
+    "leave": lambda: os._exit(0),
+    "leave with 3": lambda: os._exit(3),
     "hang": hang,
 }
 

@@ -39,7 +39,7 @@ class FoundRanks:
     """What readers should know of processes that are no ranks."""
 
     lack: str = ""
-    """Why there is no rank, and what to do; "" if there is one."""
+    """Why there is no rank, or none that came to its end; "" if there is one."""
 
 
 def settle(out: Path, parallel: Parallel, named: int = 1, replacing: str = "") -> FoundRanks:

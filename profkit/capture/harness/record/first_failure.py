@@ -151,7 +151,7 @@ def _unheard_rank(
 ) -> Failure | None:
     """Return the end of the one rank that wrote no error while others lost their connections.
 
-    A tool that starts the ranks may hide how they ended: py-spy does.
+    A tool that starts the ranks may hide how they ended.
     """
     unheard = [rank for rank in ranks if not (out / f"{rank.label}{rank_errors.SUFFIX}").exists()]
     if len(unheard) != 1 or not _LOST_PEER.search(noticed.summary):

@@ -1,5 +1,6 @@
 """The files that a rank runs: which ones count, and with which content."""
 
+import _io
 import builtins
 import hashlib
 import importlib.util
@@ -7,6 +8,7 @@ import io
 import json
 import os
 import py_compile
+import runpy
 import sys
 import time
 import types
@@ -190,6 +192,20 @@ def test_what_the_program_opens_before_its_first_step_counts_unless_it_writes_it
         "data/shard.bin": f"{shard.st_size} bytes of {shard.st_mtime_ns}",
     }
     assert builtins.open is io.open is opened.original
+
+
+def test_code_that_runs_without_becoming_a_module_counts(opened):
+    for name in ("plugins/plugin.py", "ran.py", "plain.py"):
+        written(name)
+    sources = listener(opened=opened)
+    for _ in range(2):
+        # The second time from __pycache__.
+        spec = importlib.util.spec_from_file_location("plugin", "plugins/plugin.py")
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    runpy.run_path("ran.py")
+    sources.begin()
+    assert found() == {"plugins/plugin.py": sha("x = 1\n"), "ran.py": sha("x = 1\n")}
+    assert (io.open_code, _io.open_code) == (opened.original_of_code,) * 2
 
 
 def test_open_is_no_method_of_a_class_that_keeps_it_and_is_not_wrapped_in_a_fork(opened):
