@@ -100,7 +100,7 @@ def _overlaps(device: Column, stream: Column, start: Column, end: Column) -> Col
     order = np.lexsort((start, stream, device))
     device, stream, start, end = (column[order] for column in (device, stream, start, end))
     alike = (device[1:] == device[:-1]) & (stream[1:] == stream[:-1]) & (stream[1:] >= 0)
-    # What stands in the file twice is said elsewhere.
-    alike &= (start[1:] != start[:-1]) | (end[1:] != end[:-1])
+    # What stands in the file twice is said elsewhere, and moments take no time.
+    alike &= ((start[1:] != start[:-1]) | (end[1:] != end[:-1])) & (end[1:] > start[1:])
     over: Column = (end[:-1] - start[1:])[alike]
     return over[over > 0]
