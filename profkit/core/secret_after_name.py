@@ -51,9 +51,11 @@ _PAIR = (
     rf"{QUOTE}\s*,\s*(?:(?:default|value)\s*=\s*)?[bfru]{{0,2}}{QUOTE}"
     rf"{_IS_CODED}(?P<bare>[^\s\"'\\]{{4,}})(?={QUOTE})"
 )
-# A record has the name in one field and the value in the next: containers, XML.
+# A record has the name in one field and the value in the next: containers, XML, and errors of
+# pydantic, which have the value on the line below.
 _RECORD = (
-    rf"(?:{QUOTE})?,?\s*(?:{QUOTE})?value(?:{QUOTE})?\s*[:=]\s*(?:{QUOTE})?"
+    rf"(?:\n +[^\n]{{0,200}}\[type=\w{{1,40}}, input_|(?:{QUOTE})?,?\s*(?:{QUOTE})?)"
+    rf"value(?:{QUOTE})?\s*[:=]\s*(?:{QUOTE})?"
     rf"(?P<bare>[^\s\"',}}>]{{1,{_JUDGED}}})"
 )
 _ELEMENT = rf"(?: [^<>]{{0,80}})?>(?P<bare>[^<>\s]{{1,{_JUDGED}}})(?=</)"
@@ -68,6 +70,11 @@ _FORMS = tuple(
         *(("", _RECORD), ("<", _ELEMENT), ("", _BELOW)),
     )
 )
+# A word in quotes of a shell, with the name in them: up to the quote, or another assignment.
+_IN_QUOTES = {
+    quote: re.compile(rf"=(?P<bare>[^{quote}\n]{{1,1000}}?)(?= [\w.-]{{1,80}}=|{quote})")
+    for quote in "\"'"
+}
 # A sentence, or two words of a command.
 _SAID = re.compile(
     r"(?: (?:for|of) \S{1,40})?(?: is| was| provided)?:? +(?:\\?[\"'])?"
@@ -89,11 +96,22 @@ def after_names(text: str) -> Iterator[tuple[int, int]]:
     """Yield where a secret stands after each name that may be of one."""
     for found in _NAMES.finditer(text):
         if REFERENCE not in found["name"] and may_name_secret(found["name"]):
-            start, end = _after_name(text, *found.span("name"))
+            quote = text[found.start() - 1 : found.start()]
+            start, end = _in_quotes(text, found["name"], found.end(), quote)
+            if end == start:
+                start, end = _after_name(text, *found.span("name"))
             if end - start >= _JUDGED and (rest := _REST.match(text, end)):
                 end = rest.end()
             if end > start:
                 yield start, end
+
+
+def _in_quotes(text: str, name: str, end: int, quote: str) -> tuple[int, int]:
+    """Return where a secret of several words stands in the quotes that its name begins in."""
+    match = _IN_QUOTES[quote].match(text, end) if quote in _IN_QUOTES else None
+    if match and " " in match["bare"] and not comes_from_elsewhere(match["bare"]):
+        return match.span("bare") if is_secret(name, match["bare"]) else (end, end)
+    return end, end
 
 
 def _after_name(text: str, start: int, end: int) -> tuple[int, int]:

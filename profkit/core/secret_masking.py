@@ -80,6 +80,12 @@ _HEADER = re.compile(
     re.IGNORECASE,
 )
 """The value of a header, after its scheme."""
+_WORD = re.compile(r"([\w.+-]{1,80})=(.+)", re.DOTALL)
+"""A word of a command line that gives a name a value."""
+# A line break within a string that was printed as code, before a name.
+_ESCAPED_BREAK = re.compile(r"\\[nrt](?=[A-Za-z_-])")
+# A quote within the quotes of a shell.
+_CONTINUED = re.compile(r"(?:'(?:\"'\"|\\')'[^'\n]*)*")
 _PORT_OR_GROUP = re.compile(r"\d{1,5}")
 _LONG = re.compile(r"(?<![\w+/.-])[\w+/.-]{16,}={0,2}")
 _BEFORE_VALUE = re.compile(rf"[\w-]{ASSIGN}[bfru]{{0,2}}(?:{QUOTE})?$", re.IGNORECASE)
@@ -167,6 +173,10 @@ class Masker:
             is_given = is_secret if name.startswith("-") else is_said_secret
             if is_given(name, value) and not _is_replaced(value):
                 masked[index + 1] = self._replace(value)
+        for index, word in enumerate(words):
+            match = _WORD.fullmatch(word) if isinstance(word, str) else None
+            if match and is_secret(match[1], match[2]) and not _is_replaced(match[2]):
+                masked[index] = f"{match[1]}={self._replace(match[2])}"
         # Words are joined by a space that stands in none.
         line = "\x1f".join(map(str, words))
         for match in filter(_is_password, _GIVEN.finditer(line)):
@@ -188,21 +198,22 @@ class Masker:
         """Mask the values under names of secrets."""
         lines = self._substituted(_GIVEN, lines, _is_password)
         lines = self._substituted(_HEADER, lines, _is_said)
-        return self._with_replaced(lines, after_names(lines))
+        return self._with_replaced(lines, after_names(_with_breaks(lines)))
 
     def _substituted(
         self, pattern: re.Pattern[str], text: str, judge: Callable[[re.Match[str]], bool]
     ) -> str:
         """Replace the value of each match that `judge` approves; what it does not is read on in."""
-        return self._with_replaced(text, _approved(pattern, text, judge))
+        return self._with_replaced(text, _approved(pattern, _with_breaks(text), judge))
 
     def _with_replaced(self, text: str, spans: Iterable[tuple[int, int]]) -> str:
         """Return `text` with something else in each span, of those that overlap in the first."""
         parts, done = [], 0
         for start, end in spans:
             if start >= done and not _is_replaced(text[start:end]):
-                parts += [text[done:start], self._replace(text[start:end])]
-                done = end
+                parts.append(text[done:start])
+                done = _CONTINUED.match(text, end).end()  # type: ignore[union-attr]
+                parts.append(self._replace(text[start:done]))
         return "".join([*parts, text[done:]])
 
 
@@ -226,6 +237,11 @@ def _approved(
             position = max(position, end) if start < position else position
             spans.append((start, end))
     return sorted(spans)
+
+
+def _with_breaks(text: str) -> str:
+    """Return a text as long as `text` in which names begin after what is no part of them."""
+    return _ESCAPED_BREAK.sub("  ", text) if "\\" in text else text
 
 
 def _is_replaced(value: str) -> bool:

@@ -4,6 +4,7 @@ import math
 import re
 from collections import Counter
 from functools import cache, lru_cache
+from operator import ne
 from typing import Literal
 
 Kind = Literal["secret", "token", "mixed", "key", "maybe", "other"]
@@ -12,6 +13,7 @@ letters and digits; one if it looks drawn and not written; one only if it is lon
 nothing."""
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_JOINED = re.compile(r"(auth|csrf|xsrf|access|api|session|refresh|bot)(token)", re.IGNORECASE)
 _SECRET = re.compile(
     r"secret(?!ar)|(?:key|store)pass$|passw(?:or)?d|passphrase|passcode|credential|bearer"
     r"|(?:api|access|account|auth|encryption|license|master|private|shared|signing|ssh)_?key"
@@ -51,6 +53,7 @@ _DIFFERENT = 6
 _SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
 _DRAWN_LENGTH, _DRAWN_BITS = 16, 3.0
 _RANDOM_LENGTH, _RANDOM_BITS = 20, 3.6
+_EVEN_CASE, _CASE_CHANGES = 0.3, 0.35
 
 
 def is_secret(name: str, value: str) -> bool:
@@ -73,7 +76,8 @@ def is_secret(name: str, value: str) -> bool:
 def is_said_secret(name: str, value: str) -> bool:
     """Say whether `value` is a secret that a sentence gives: "the password is hunter2"."""
     is_variable = not name.isalpha() and _kind(name) in ("secret", "token")
-    if is_variable and _DIGIT.search(value) and re.search("[A-Za-z]", value):
+    has_both = _DIGIT.search(value) and re.search("[A-Za-z]", value)
+    if is_variable and (has_both or _has_drawn_case(value)):
         return True
     return (_kind(name) == "secret" or name.lower() == "token") and is_mixed(value)
 
@@ -98,7 +102,7 @@ def _kind_of_word(word: str, before: set[str]) -> Kind:
 
 @cache
 def _kind(name: str) -> Kind:
-    words = [word.lower() for word in _WORDS.findall(name)]
+    words = [word.lower() for word in _WORDS.findall(_JOINED.sub(r"\1_\2", name))]
     if not words or words[-1] in _ABOUT or words[-1].removesuffix("s") in _ABOUT:
         return "other"
     *before, last = words
@@ -122,10 +126,19 @@ def is_mixed(value: str) -> bool:
 def _is_drawn(value: str, *, has_short_parts: bool) -> bool:
     """Say whether a value was drawn and not written: an identifier, hexadecimal, or mixed."""
     if not (value.endswith("=") or _DIGIT.search(value)):
-        return False
+        return _has_drawn_case(value)
     if _UUID.search(value) or (has_short_parts and _BASE64.fullmatch(value)):
         return True
     return any(_is_drawn_part(part, has_short_parts) for part in set(_SEPARATORS.split(value)))
+
+
+def _has_drawn_case(value: str) -> bool:
+    """Say whether letters alone change between upper and lower case as in no compound word."""
+    upper = [letter.isupper() for letter in value]
+    changes = sum(map(ne, upper, upper[1:]))
+    is_even = _EVEN_CASE * len(upper) <= sum(upper) <= (1 - _EVEN_CASE) * len(upper)
+    is_long = value.isalpha() and len(value) >= _DRAWN_LENGTH
+    return is_long and is_even and changes >= _CASE_CHANGES * len(upper)
 
 
 @lru_cache(4096)

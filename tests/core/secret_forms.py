@@ -11,6 +11,17 @@ def lines_of(texts: str) -> list[str]:
 
 SECRETS = r"""
 mysql -u root -phunter2 db
+b'Host: x\rAuthorization: token hunter2\r'
+"Host: x\rtoken: hunter2\rLength: 4"
+MYPASSWORD='it'"'"'s hunter2'
+mysql --password='it'\''s hunter2' db
+1 validation error for S\napi_key\n  Input should be an int [type=int_type, input_value='hunter2']
+mysql '--password=correct horse hunter2' db
+train.py "--auth.password=correct horse hunter2" --lr 1
+docker run -e 'PASSPHRASE=two words hunter2' img
+Cookie: a=b; csrftoken=hunter2
+signing_key GJjGqnYlzsxRuxIIpirl
+--wandb-key GJjGqnYlzsxRuxIIpirl
 mysql -uroot -phunter2
 mysqldump --password=hunter2 db
 mysqladmin -u root -p'hunter2' ping
@@ -300,6 +311,10 @@ HF_TOKEN: str = 'hunter2'
 """
 
 HARMLESS = r"""
+"tokens=512 words" 'key=name of the column' "sort_key=the first of both"
+state_dict key = TransformerEncoderLayerNormFinal
+--sort-key cumulativeSelfCudaTimeTotal
+C:\new\token\path C:\temp\key.txt
 t.py --max_new_tokens=20
 t.py --tokenizer=gpt2
 t.py --token-budget 512

@@ -7,7 +7,8 @@ import numpy as np
 
 from profkit.convert.columns.numbering import Column
 from profkit.convert.columns.on_disk import Columns, DiskColumn
-from profkit.convert.linking.gathered import Gathered
+from profkit.convert.linking.contradictions import contradictions
+from profkit.convert.linking.device_work import DeviceWork
 
 _ROWS = {
     "kernels": "kernels, copies or sets",
@@ -41,8 +42,9 @@ _LONG_NS = 10_000_000_000
 """A kernel may wait for seconds, for another rank."""
 
 
-def doubtful(gathered: Gathered) -> Iterator[str]:
-    """Yield a sentence for each thing that is wrong with what was gathered, with its number."""
+def doubtful(work: DeviceWork) -> Iterator[str]:
+    """Yield a sentence for each thing that is wrong with one recording, with its number."""
+    gathered = work.gathered
     texts = (gathered.names.numbers, gathered.texts.numbers)
     tables = {name: gathered.columns(name) for name in _ROWS}
     for name, columns in tables.items():
@@ -60,6 +62,7 @@ def doubtful(gathered: Gathered) -> Iterator[str]:
         yield f"{count:,} texts hold bytes that are not UTF-8, shown as {_REPLACEMENT}."
     if count := _outlasting(tables["kernels"]):
         yield f"{count:,} kernels last {_OUTLASTING} times as long as all began within."
+    yield from contradictions(work)
 
 
 def _equal(parts: Iterable[Column], number: int) -> int:

@@ -23,6 +23,9 @@ _COMMUNICATING_OP = re.compile(
 )
 # Inductor names what it generates after the operators of the graph, collectives among them.
 _OF_INDUCTOR = re.compile(r"triton_[a-z]+_fused_")
+_LAUNCHING = re.compile(
+    r"(?:cuda|cu|hip)(?:Launch(?:Cooperative)?Kernel|Memcpy|Memset)", re.IGNORECASE
+)
 _COPY_KIND = re.compile(r"\b([HDPM])(?:to|2)([HDPM])\b")
 
 
@@ -39,6 +42,11 @@ def names_communication(kernel: str) -> bool:
 def launches_communication(op: str) -> bool:
     """Return whether kernels launched directly by this operator move data between ranks."""
     return _COMMUNICATING_OP.match(op) is not None
+
+
+def launches_work(call: str) -> bool:
+    """Return whether a call of the runtime or the driver starts a kernel, a copy or a set."""
+    return _LAUNCHING.match(call) is not None
 
 
 def is_communicating_call(op: str) -> bool:

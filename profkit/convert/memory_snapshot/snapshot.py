@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,9 @@ from profkit.convert.memory_snapshot.checked_values import (
     text,
     whole,
 )
+from profkit.convert.memory_snapshot.contradictions import of_history, of_segments
 from profkit.convert.memory_snapshot.history import Allocations, Events, Ints, allocations, events
-from profkit.convert.memory_snapshot.segments import (
-    ACTIVE,
-    ALLOCATED,
-    IDLE,
-    Segment,
-    live_blocks,
-    segments,
-)
+from profkit.convert.memory_snapshot.segments import Segment, live_blocks, segments
 from profkit.convert.memory_snapshot.stacks import NONE, Stacks
 from profkit.core.errors import InputError
 from profkit.process.malloc import uncollected
@@ -124,10 +117,12 @@ def _devices(
 
 
 def _notes(found: Sequence[Segment], devices: Sequence[Device], entries: int) -> Iterator[str]:
-    yield from _contradictions(found)
+    yield from of_segments(found)
     for device in devices:
         yield from _begun_late(device, entries)
         yield from _doubtful(device)
+        own = [segment for segment in found if segment.device == device.events.device]
+        yield from of_history(device.name, device.events, device.allocations, own)
     if not found and not devices:
         yield "The snapshot is empty: the process had no memory on a device."
 
@@ -172,27 +167,6 @@ def _doubtful(device: Device) -> Iterator[str]:
             f"{sum(history.unknown.values()):,} entries of {device.name} have actions that are not"
             f" known, and change nothing: {named}."
         )
-
-
-def _contradictions(found: Sequence[Segment]) -> Any:
-    """Yield what an undamaged snapshot cannot say of its segments."""
-    wrong = [segment for segment in found if not segment.is_filled()]
-    if wrong:
-        yield (
-            f"{len(wrong):,} segments are not as large as their blocks together (the first is at"
-            f" {wrong[0].address:#x}): the file is damaged, or was edited."
-        )
-    held = [block for segment in found for block in segment.blocks if block.state == ALLOCATED]
-    if less := sum(block.requested_bytes > block.size_bytes for block in held):
-        yield f"{less:,} blocks are smaller than what was asked for: the file is damaged."
-    places = sorted((one.device, one.address, one.size_bytes) for one in found)
-    pairs = pairwise(places)
-    if over := sum(a == b and start + size > after for (a, start, size), (b, after, _) in pairs):
-        yield f"{over:,} segments overlap the one before them: the file is damaged."
-    states = {block.state for segment in found for block in segment.blocks}
-    if unknown := sorted(states - {*ACTIVE, IDLE}):
-        names = ", ".join(map(repr, unknown[:_NAMED]))
-        yield f"Blocks in states that are not known count neither as used nor as free: {names}."
 
 
 def _unreadable(devices: Sequence[Device], stacks: Stacks) -> Iterator[str]:

@@ -68,11 +68,14 @@ def is_cut_off(path: Path) -> bool:
 def faults(path: Path) -> list[str]:
     """Return what is wrong with the page at `path`, which was read; one sentence each."""
     page = _page(path)
-    found = _HEADING.match(page)
-    separator = found[1] if found else ","
+    start = _HEADING.match(page)
+    separator = start[1] if start else ","
     heading, *rows = csv.reader(_whole(page).splitlines(), delimiter=separator)
     has_units = bool(rows) and not rows[0][heading.index(_ID)]
-    return [*page_faults.of_rows(heading, rows[has_units:])]
+    found = [*page_faults.of_rows(heading, rows[has_units:])]
+    if not has_units and _METRIC not in heading:
+        found.append("The page has no row of units: its values count as they stand.")
+    return found
 
 
 def _page(path: Path) -> str:

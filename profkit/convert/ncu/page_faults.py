@@ -15,6 +15,9 @@ _FORMS = {
 }
 """What the cells of columns that every launch fills look like."""
 _NAMED = 3
+_NUMERIC = re.compile(r"[-+]?\d[\d.,'\s]*")
+_LARGEST_PERCENT = 1000
+"""Counters that are measured in several passes may well be some percent above 100."""
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -31,6 +34,8 @@ def of_rows(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[s
     )
     for name, count in unreadable.items():
         yield f"{count:,} values of {name} on the page are unreadable: unknown."
+    if twice := len(heading) - len({*heading}):
+        yield f"{twice:,} columns of the page have the name of an earlier one: the last counts."
     if longer := sum(len(row) > len(heading) for row in whole):
         yield f"{longer:,} rows of the page have more values than its heading has columns."
     if count := sum(_REPLACEMENT in cell or "\0" in cell for _, cell in cells):
@@ -44,8 +49,18 @@ def of_launches(launches: Sequence[Launch]) -> Iterator[str]:
         yield f"{count:,} launches stand in the file twice: both count."
     values = [metric for launch in launches for metric in launch.metrics]
     numbers = {metric.name for metric in values if metric.value is not None}
-    if count := sum(metric.value is None and metric.name in numbers for metric in values):
+    words = [metric for metric in values if metric.value is None]
+    numeric = sum(_NUMERIC.fullmatch(metric.text) is not None for metric in words)
+    if numeric:
+        yield (
+            f"{numeric:,} values of metrics are numbers in another notation, such as with a decimal"
+            " comma, and are kept as words: export them with LC_ALL=C."
+        )
+    elif count := sum(metric.name in numbers for metric in words):
         yield f"{count:,} values of metrics are words where other launches have numbers."
+    shares = [metric.value for metric in values if metric.unit == "%" and metric.value is not None]
+    if count := sum(value > _LARGEST_PERCENT for value in shares):
+        yield f"{count:,} values of metrics are above {_LARGEST_PERCENT:,} %."
     if count := sum(metric.value is not None and metric.value < 0 for metric in values):
         yield f"{count:,} values of metrics are below 0."
     units = {(metric.name, metric.unit) for metric in values if metric.value is not None}

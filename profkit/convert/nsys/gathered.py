@@ -145,6 +145,9 @@ class Rows:
         rows = self._own(table, *names)
         naming = {KERNEL: self._kernel_names, COPY: self._copy_names, SET: self._set_names}
         directions = [COPY_DIRECTIONS.get(number, "") for number in rows["copyKind"].tolist()]
+        if kind == COPY:
+            blank = directions.count("")
+            self.report.faults.note(blank, "copies are of no known kind: without a direction.")
         shared = [rows[name].clip(min=0) for name in ("staticSharedMemory", "dynamicSharedMemory")]
         into.put(
             "kernels",

@@ -48,7 +48,11 @@ class Report:
     def strings(self) -> dict[int, str]:
         """Texts by their number."""
         numbers = self.store.ints("StringIds", ["id"])["id"]
-        return dict(zip(numbers.tolist(), self.store.texts("StringIds", "value"), strict=True))
+        texts = self.store.texts("StringIds", "value")
+        pairs = {*zip(numbers.tolist(), texts, strict=True)}
+        found = dict(pairs)
+        self.faults.note(len(pairs) - len(found), "ids of StringIds have another text as well.")
+        return found
 
     @cached_property
     def base_ns(self) -> int:

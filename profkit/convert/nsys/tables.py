@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from profkit.convert.linking.contradictions import undescribed
 from profkit.convert.linking.doubtful import doubtful
 from profkit.convert.linking.linker import Linker
 from profkit.convert.linking.origin import Origin
@@ -76,7 +77,8 @@ class _OfRank:
                 f"{crossing} ranges of rank {self.rows.rank} end after the range around"
                 " them: counted as asynchronous, without self time."
             )
-        report.notes.extend(doubtful(linker.gathered))
+        described = self._devices()
+        report.notes.extend((*undescribed(described, linker.work), *doubtful(linker.work)))
         collectives = with_messages(linked["collectives"], linker.operators, self.rows)
         return {
             **{name: linked[name] for name in LINKED},
@@ -84,7 +86,7 @@ class _OfRank:
             "os_calls": self._os_calls(found),
             "samples": self._samples(found),
             "sampled_stacks": self._stacks(),
-            "devices": self._devices(),
+            "devices": described,
         }
 
     def _os_calls(self, found: StepSpans) -> pa.Table:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from profkit.convert.columns.spill import Scratch
 from profkit.convert.linking.collectives import groups_of
+from profkit.convert.linking.contradictions import undescribed
 from profkit.convert.linking.doubtful import doubtful
 from profkit.convert.linking.linker import Linker
 from profkit.convert.linking.messages import RANKS_BELOW, plausible
@@ -84,10 +85,11 @@ def read(  # noqa: PLR0913 - the arguments of a job
         linker.begin()
         stack.pop_all()  # what was asked goes on
     described = devices(header, origin)
+    repairs = [*faults(header), *undescribed(described, linker.work), *_repairs(gathered, linker)]
     return Trace(
         header=header,
         chunks={**linker.chunks(), "devices": lambda: iter([described])},
-        notes=(*notes, *header.faults(), *faults(header), *_repairs(gathered, linker)),
+        notes=(*notes, *header.faults(), *repairs),
         writers=linker.writers(),
     )
 
@@ -155,7 +157,7 @@ def _repairs(gathered: Events, linker: Linker) -> list[str]:
         ),
     )
     repairs = [sentence.format(count, of=categories) for count, sentence in counts if count]
-    return [*repairs, *doubtful(gathered)]
+    return [*repairs, *doubtful(linker.work)]
 
 
 def _refuse(path: Path, header: Header, gathered: Events, *, ended: bool) -> None:

@@ -142,6 +142,19 @@ def test_what_contradicts_itself_is_said(read):
     assert "3 segments overlap the one before them: the file is damaged." in others
 
 
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({}, []),
+        ({"addr": 5120}, ["1 allocations of cuda:0 were never freed, and are in no block at the"]),
+        ({"size": 4097}, ["1 allocations of cuda:0 are larger than the blocks that they lie in."]),
+    ],
+)
+def test_a_history_that_contradicts_the_blocks_at_its_end_is_said(read, entry, said):
+    notes = [note for note in read(history(ENTRY | entry)).notes if "history begins" not in note]
+    assert [note[: len(start)] for note, start in zip(notes, said, strict=True)] == said
+
+
 def test_states_that_are_not_known_are_named(read):
     odd = BLOCK | {"state": "quantum"}
     (found,) = read({"segments": [SEGMENT | {"blocks": [odd]}], "device_traces": [[ENTRY]]}).notes

@@ -261,9 +261,9 @@ def test_half_a_value_is_none_and_a_page_that_ends_in_it_is_cut_off(tmp_path):
     ]
 
 
-PAGE_HEADING = '"ID","Process ID","Kernel Name","Stream","Block Size","CC","t.sum","n"'
-UNITS = '"","","","","","","us",""'
-CELLS = ("0", "7", "f", "7", "(1, 1, 1)", "9.0", "1.5", "4")
+PAGE_HEADING = '"ID","Process ID","Kernel Name","Stream","Block Size","CC","t.sum","n","s"'
+UNITS = '"","","","","","","us","","%"'
+CELLS = ("0", "7", "f", "7", "(1, 1, 1)", "9.0", "1.5", "4", "50")
 
 
 @pytest.mark.parametrize(
@@ -278,6 +278,8 @@ CELLS = ("0", "7", "f", "7", "(1, 1, 1)", "9.0", "1.5", "4")
         (4, "(1, 1)", "1 values of Block Size on the page are unreadable: unknown."),
         (5, "nine", "1 values of CC on the page are unreadable: unknown."),
         (6, "soon", "1 values of metrics are words where other launches have numbers."),
+        (6, "1.024,5", "1 values of metrics are numbers in another notation"),
+        (8, "5000", "1 values of metrics are above 1,000 %."),
         (6, "-2", "1 values of metrics are below 0."),
         (6, "", "1 metrics are not known of every launch: t.sum."),
         (7, "n/a", "1 metrics are not known of every launch: n."),
@@ -300,6 +302,25 @@ def test_what_is_wrong_with_a_page_is_said(tmp_path, column, cell, note):
         path.write_text(text, errors="surrogateescape")
         notes = convert.run(raw, tmp_path).notes
         assert [said.startswith(note) for said in notes] == [True] * changed
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "note"),
+    [
+        (f"{UNITS}\n", "", "The page has no row of units: its values count as they stand."),
+        (
+            '"n"',
+            '"t.sum"',
+            "1 columns of the page have the name of an earlier one: the last counts.",
+        ),
+    ],
+)
+def test_what_is_wrong_with_the_head_of_a_page_is_said(tmp_path, old, new, note):
+    path = tmp_path / f"{LABEL}.csv"
+    page = "\n".join([PAGE_HEADING, UNITS, ",".join(f'"{cell}"' for cell in CELLS)])
+    path.write_text(page.replace(old, new))
+    (said,) = convert.run(Raw(path=path, label=LABEL, rank=1, repeat=0), tmp_path).notes
+    assert said.startswith(note)
 
 
 def test_ranges_in_pages_are_those_around_the_launch(tmp_path):

@@ -9,7 +9,7 @@ from profkit.cli import main
 from profkit.convert.nsys import report as reports
 from profkit.convert.nsys import statistics
 from profkit.core.errors import InputError
-from tests.convert.nsys.reports import BASE_NS, KERNEL, LAUNCH, STEPS, frames
+from tests.convert.nsys.reports import BASE_NS, KERNEL, LAUNCH, STEPS, frames, thread
 
 
 def named(text):
@@ -87,6 +87,7 @@ CASES = [
     ("UPDATE NVTX_EVENTS SET text = CAST(x'636166e9' AS TEXT)", "2 values of NVTX_EVENTS.text are"),
     ("UPDATE NVTX_EVENTS SET text = x'ff'", "2 values of NVTX_EVENTS.text are no texts in UTF-8"),
     ("UPDATE StringIds SET value = CAST(x'e9' AS TEXT)", "3 values of StringIds.value are no text"),
+    ("INSERT INTO StringIds SELECT id, 'x' FROM StringIds", "3 ids of StringIds have another text"),
     ("PRAGMA journal_mode=WAL", "It was written with a write-ahead log"),
 ]
 
@@ -115,8 +116,16 @@ def test_kernels_that_stand_there_twice_or_outlast_all_are_said(report, tmp_path
     ):
         path = report(nvtx=STEPS, calls=[LAUNCH], kernels=[*kernels, *more])
         _, notes = frames(path, tmp_path)
-        assert [note.startswith(said) for note in notes if "kernels" in note] == [True] * bool(said)
+        found = [note for note in notes if " stand in " in note or " last " in note]
+        assert [note.startswith(said) for note in found] == [True] * bool(said)
         path.unlink()
+
+
+def test_copies_of_no_known_kind_are_said(report, tmp_path):
+    copies = [(80 + n, 81 + n, 0, 7, n, thread(70, 0), 64, n, 1, 2) for n in (1, 2, 99)]
+    path = report(nvtx=STEPS, calls=[LAUNCH], kernels=[KERNEL], CUPTI_ACTIVITY_KIND_MEMCPY=copies)
+    _, notes = frames(path, tmp_path)
+    assert "1 copies are of no known kind: without a direction." in notes
 
 
 def test_counters_that_are_blank_or_doubled_are_said(report, tmp_path):

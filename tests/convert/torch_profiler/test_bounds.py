@@ -97,7 +97,7 @@ def test_what_follows_the_trace_is_said_to_be_left_out(read, content, note):
 
 def test_events_that_stand_there_twice_are_counted(read):
     kernels = [
-        event(cat="kernel", ts=n, args={"device": 0, "stream": 7, "correlation": n})
+        event(cat="kernel", ts=5 * n, args={"device": 0, "stream": 7, "correlation": n})
         for n in range(3)
     ]
     operators = [event(ts=10 * n) for n in range(4)]
@@ -113,6 +113,33 @@ def test_events_that_stand_there_twice_are_counted(read):
         ([event(cat="cpu_instant_event", ph="i", name="[memory]")], "1 allocations or frees"),
     ):
         assert read(document(other_stream, *events, *events)).notes == (said.format(what),)
+
+
+def launched(number, at=0, dur=1, **args):
+    """Return a call, and the kernel that it launches 5 us later, or at another time."""
+    args = {"device": 0, "stream": 7, "correlation": number} | args
+    call = event(cat="cuda_runtime", name="cudaLaunchKernel", ts=10 * number, args=args)
+    return call, event(cat="kernel", name="gemm", ts=10 * number + 5 + at, dur=dur, args=args)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ([launched(n) for n in (31, 32)], None),
+        ([launched(n)[1:] for n in range(31, 43)], "12 of 42 kernels, copies or sets have no call"),
+        ([launched(n)[:1] for n in range(31, 43)], "12 of 42 launches have no work on a device"),
+        ([launched(31, at=-2000)], "1 kernels, copies or sets begin before the call that launched"),
+        ([launched(31, at=9e9)], "1 kernels, copies or sets begin after the last launch, by 10"),
+        ([launched(31, dur=50), launched(32)], "1 kernels, copies or sets begin before the one"),
+        ([launched(31, dur=50), launched(32, stream=8)], None),
+        ([launched(31, device=5)], "1 devices with work are not among those that are described: 5"),
+    ],
+)
+def test_work_that_contradicts_its_launch_or_its_stream_is_counted(read, changed, said):
+    events = [one for pair in (*map(launched, range(1, 31)), *changed) for one in pair]
+    described = b'{"deviceProperties": [{"id": 0, "name": "x"}], "traceEvents": ['
+    notes = read(document(*events).replace(HEAD, described)).notes
+    assert [note.startswith(said) for note in notes] == ([True] if said else [])
 
 
 def test_absurd_numbers_are_unknown_and_counted(read):
