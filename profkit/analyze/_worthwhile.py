@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from profkit.analyze._actions_of_patterns import of_patterns
+from profkit.analyze._actions_of_patterns import of_patterns, of_some_steps
 from profkit.analyze._cause_advice import actions
 from profkit.analyze.division import names
 from profkit.core.verdict import Action, Cause, Confidence, Limiter
@@ -17,9 +17,11 @@ def worthwhile(
     spoken: Sequence[Cause], matches: Iterable[Mapping[str, Any]], least_ms: float
 ) -> list[Action]:
     """Return what can be done that gains enough to be worth it."""
-    found, explained = of_patterns(spoken, matches)
+    rows = list(matches)
+    found, explained = of_patterns(spoken, [row for row in rows if not row["in_steps"]])
     left = _without_gains(_without_parts_of(spoken, explained), found)
     known = [*found, *actions(left, explained)]
+    known += of_some_steps(row for row in rows if row["in_steps"])
     return [action for action in known if action.gain_ms >= least_ms]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from profkit.analyze._actions_of_patterns import with_known_causes
-from profkit.analyze._headline import PER_STEP, PER_TRACED_STEP, RECORDED, headline
+from profkit.analyze._headline import PER_STEP, PER_TRACED_STEP, RECORDED, headline, of_some_steps
 from profkit.analyze._late_rank import WAITING, with_late_rank
 from profkit.analyze._record_more import record_more
 from profkit.analyze._worthwhile import in_order, worthwhile
@@ -96,8 +96,9 @@ def _of_time(
     traced_ms = causes.metrics["step_ms"].value
     found = with_known_causes(_rows(causes, "matches"), mine)
     typical = {row["id"]: row["median_ms"] for row in rows if row["rank"] == rank}
-    limiter = _limiter(mine, frozenset(cause.id for cause in spoken), typical, config)
     worth = worthwhile(spoken, found, config.small * traced_ms)
+    spread = [action for action in worth if action.in_steps]
+    limiter = _limiter(mine, frozenset(cause.id for cause in spoken), typical, spread, config)
     chosen = in_order(worth, limiter)[: config.actions]
     failed = {check.check for check in checks if not check.passed}
     if "variation" in failed and not chosen:
@@ -113,7 +114,8 @@ def _of_time(
     is_whole = any(missing.what == SINGLE_STEPS for missing in causes.abstentions)
     return Verdict(
         limiter=limiter,
-        headline=headline(limiter, mine, traced_ms, RECORDED if is_whole else per),
+        headline=of_some_steps(chosen, limiter, traced_ms)
+        or headline(limiter, mine, traced_ms, RECORDED if is_whole else per),
         step_ms=traced_ms if step is None else step.value / _NS_PER_MS,
         is_unprofiled=step is not None,
         traced_ms=traced_ms,
@@ -159,11 +161,13 @@ def _limiter(
     mine: Sequence[Cause],
     spoken: frozenset[str],
     typical: Mapping[str, float | None],
+    spread: Iterable[Action],
     config: Config,
 ) -> Limiter:
     """Return what a typical step waits for most; computing only where nothing else is long.
 
     Parts of the partition count by their median over the steps: a single slow step limits none.
+    What happens in some steps only is `spread` over all.
     """
     times: dict[Limiter, float] = {}
     for cause in mine:
@@ -171,6 +175,9 @@ def _limiter(
         if time is not None:
             limiter = names.limiter(cause.id) if cause.id in spoken else Limiter.UNKNOWN
             times[limiter] = times.get(limiter, 0.0) + time
+    for action in spread:
+        limiter = names.limiter(action.cause)
+        times[limiter] = times.get(limiter, 0.0) + action.gain_ms
     whole = sum(times.values())
     computing = Limiter.GPU if Limiter.GPU in times else Limiter.CPU
     stalls = {name: time for name, time in times.items() if name is not computing}

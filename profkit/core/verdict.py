@@ -89,6 +89,10 @@ class Action:
     evidence: Evidence = field(default_factory=dict)
     """The numbers behind it."""
 
+    in_steps: str = ""
+    """In which of the steps after those that were traced it happens, such as ``3 of 12``; the gain
+    is spread over all of them, and is no part of the causes. Empty if it is."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trust:

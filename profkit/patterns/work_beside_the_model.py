@@ -20,6 +20,7 @@ from profkit.patterns._rows import equal, having, within
 from profkit.patterns.base import Match, Step, pattern
 
 _TRAINING = rf"{MODEL}|torch/optim/|torch/utils/data/|torch/nn/utils/"
+_MANY, _SHORT_NS = 200, 100_000
 _PHASES = r"^(?:forward|backward|Optimizer\.step#.*)$"
 
 
@@ -28,15 +29,11 @@ _PHASES = r"^(?:forward|backward|Optimizer\.step#.*)$"
     source="https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
 )
 def match(
-    python_calls: pd.DataFrame,
-    cpu_ops: pd.DataFrame,
-    kernels: pd.DataFrame,
-    causes: pd.DataFrame,
-    step: Step,
+    python_calls: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step
 ) -> Iterator[Match]:
     """Find functions, and lines of the loop, that take time and call no part of the model."""
     model = _model(python_calls, cpu_ops)
-    if len(kernels) or model.empty:
+    if having(causes, "^gpu_", "id").any() or model.empty:
         return
     keys = _keys(python_calls, model)
     said = set()
@@ -46,9 +43,14 @@ def match(
         if spent.place in said or spent.gain_ns < least_ns(step):
             continue
         said.add(spent.place)
+        inside = cpu_ops[within(cpu_ops, python_calls[calls]) & equal(cpu_ops, "kind", "operator")]
+        count = round(len(inside) / step.count)
         yield Match(
             cause=spent.cause,
-            advice=f"Do this less often than in every step, or make it cheaper: {spent.place} is "
+            advice=f"{spent.place} calls {count:,} operators per step, short ones in a loop: call "
+            "few on whole batches, with a further dimension or `torch.vmap`."
+            if count >= _MANY and spent.gain_ns < _SHORT_NS * len(inside)
+            else f"Do this less often than in every step, or make it cheaper: {spent.place} is "
             "no part of forward, backward or optimizer.",
             gain_ns=spent.gain_ns,
             place=spent.place,
