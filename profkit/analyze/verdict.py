@@ -29,6 +29,10 @@ class Config(Settings):
     small: float = 0.02
     """What takes less of the step is not worth a word."""
 
+    small_if_busy: float = 0.08
+    """The same where other programs had the cores: of what takes less, much may be theirs. What a
+    pattern is sure of counts from `small` on."""
+
     stalled: float = 0.2
     """From here on what the GPU waits for most limits the step, and not what it computes."""
 
@@ -96,11 +100,12 @@ def _of_time(
     traced_ms = causes.metrics["step_ms"].value
     found = with_known_causes(_rows(causes, "matches"), mine)
     typical = {row["id"]: row["median_ms"] for row in rows if row["rank"] == rank}
-    worth = worthwhile(spoken, found, config.small * traced_ms)
+    failed = {check.check for check in checks if not check.passed}
+    unsure = (config.small_if_busy if "machine" in failed else config.small) * traced_ms
+    worth = worthwhile(spoken, found, config.small * traced_ms, unsure)
     spread = [action for action in worth if action.in_steps]
     limiter = _limiter(mine, frozenset(cause.id for cause in spoken), typical, spread, config)
     chosen = in_order(worth, limiter)[: config.actions]
-    failed = {check.check for check in checks if not check.passed}
     if "variation" in failed and not chosen:
         limiter = Limiter.UNSTABLE
     if "steps" in failed and limiter is Limiter.CPU and _starts(mine) > config.starting:

@@ -308,6 +308,16 @@ def test_what_is_sure_comes_before_what_is_not_and_gains_up_to_twice_as_much():
     assert [one.gain_ms for one in on(times, matches=[more, sure]).actions] == [42, 20]
 
 
+def test_on_a_busy_machine_little_is_worth_a_word_only_if_it_is_sure():
+    times = {"cpu_operators": 93, "python": 7}
+    busy = [("machine", "false", "Others took the CPUs.", "")]
+    unsure, sure = match("python", 7, confidence="low"), match("python", 7)
+    assert [one.gain_ms for one in on(times, matches=[unsure]).actions] == [7]
+    assert on(times, matches=[unsure], checks=busy).actions == ()
+    found = on(times, matches=[sure], checks=busy)
+    assert [one.gain_ms for one in found.actions] == [7]
+
+
 def test_what_happens_in_some_steps_is_spread_over_all_and_may_be_the_limiter():
     times = {"cpu_operators": 35, "loading_data": 5}
     seldom = {"place": "train.py(9): fit", "in_steps": "3 of 12"}
