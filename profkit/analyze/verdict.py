@@ -8,6 +8,7 @@ from typing import Any
 from profkit.analyze._actions_of_patterns import with_known_causes
 from profkit.analyze._headline import PER_STEP, PER_TRACED_STEP, RECORDED, headline, of_some_steps
 from profkit.analyze._late_rank import WAITING, with_late_rank
+from profkit.analyze._memory_growth import growth_of_process
 from profkit.analyze._record_more import record_more
 from profkit.analyze._worthwhile import in_order, worthwhile
 from profkit.analyze.base import Behaviour, analysis
@@ -60,7 +61,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a result)
     are upper bounds. Checks of the recording come first: one that failed lowers the confidence, or
     silences what depends on it.
     """
-    memory = memory_verdict.memory if memory_verdict else None
+    memory = (memory_verdict and memory_verdict.memory) or growth_of_process(unprofiled)
     kernels = kernel_verdict.kernels if kernel_verdict else None
     if causes is not None and "causes" in causes.tables:
         has_unprofiled = unprofiled is not None and len(unprofiled)

@@ -122,6 +122,9 @@ class MemoryVerdict:
     is_limit: bool = False
     """Whether memory ran out, or its shortage costs time: the run is memory-bound."""
 
+    is_growing: bool = False
+    """Whether it grows with every step: it will run out."""
+
     peak_bytes: int = -1
     limit_bytes: int = -1
     filled_by: dict[str, int] = field(default_factory=dict)

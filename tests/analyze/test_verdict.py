@@ -308,6 +308,31 @@ def test_what_is_sure_comes_before_what_is_not_and_gains_up_to_twice_as_much():
     assert [one.gain_ms for one in on(times, matches=[more, sure]).actions] == [42, 20]
 
 
+@pytest.mark.parametrize(
+    ("per_step_mib", "is_growing"), [(20, True), (1, False)], ids=["a graph", "a cache"]
+)
+def test_a_process_whose_memory_grows_with_every_step_will_run_out(per_step_mib, is_growing):
+    mib = 1 << 20
+    peaks = [400 * mib + max(number - 3, 0) * per_step_mib * mib for number in range(20)]
+    steps = [
+        {"rank": 0, "repeat": 0, "step": number, "peak_memory_bytes": peak}
+        for number, peak in enumerate(peaks)
+    ]
+    found = judged(causes=causes({"cpu_operators": 100}), unprofiled=steps)
+    assert (found.memory is not None) == is_growing
+    if found.memory:
+        assert found.memory.headline == "Memory grows 20 MiB with each step; 720 MiB so far."
+        assert any(".detach()" in line for line in verdict_text.lines(found))
+
+
+def test_a_process_with_a_first_peak_alone_does_not_grow():
+    steps = [
+        {"rank": 0, "repeat": 0, "step": number, "peak_memory_bytes": (300 + 50 * min(number, 9))}
+        for number in range(20)
+    ]
+    assert judged(causes=causes({"cpu_operators": 100}), unprofiled=steps).memory is None
+
+
 def test_on_a_busy_machine_little_is_worth_a_word_only_if_it_is_sure():
     times = {"cpu_operators": 93, "python": 7}
     busy = [("machine", "false", "Others took the CPUs.", "")]
