@@ -18,8 +18,8 @@ _REST = 0.25
 def with_known_causes(
     matches: Iterable[Mapping[str, Any]], causes: Sequence[Cause]
 ) -> list[dict[str, Any]]:
-    """Return the rows of the table of matches, with causes that there are."""
-    return [_with_known(row, causes) for row in matches]
+    """Return the rows of the table of matches, those of all steps with causes that there are."""
+    return [{**row} if row["in_steps"] else _with_known(row, causes) for row in matches]
 
 
 def _with_known(row: Mapping[str, Any], causes: Sequence[Cause]) -> dict[str, Any]:
@@ -104,12 +104,27 @@ def _of_match(
     for name, ms in (*also.items(), (cause.id, row["gain_ms"] - sum(also.values()))):
         part = _part(name, known).id
         parts[part] = parts.get(part, 0.0) + ms
+    gain_ms = sum(min(ms, known[part].gain_ms) for part, ms in parts.items())
+    return _action(row, cause.id, gain_ms, _line(row["place"], cause.place))
+
+
+def of_some_steps(matches: Iterable[Mapping[str, Any]]) -> list[Action]:
+    """Return what the patterns found in some steps alone, of each place what gains most."""
+    found: dict[str, Action] = {}
+    for row in sorted(matches, key=_weight, reverse=True):
+        action = _action(row, row["cause"], row["gain_ms"], row["place"])
+        title = f"{row['title']}, in {row['in_steps']} steps"
+        found.setdefault(action.place, replace(action, title=title, in_steps=row["in_steps"]))
+    return list(found.values())
+
+
+def _action(row: Mapping[str, Any], cause: str, gain_ms: float, place: str) -> Action:
     return Action(
-        cause=cause.id,
+        cause=cause,
         title=row["title"],
         advice=row["advice"],
-        gain_ms=sum(min(ms, known[part].gain_ms) for part, ms in parts.items()),
-        place=_line(row["place"], cause.place),
+        gain_ms=gain_ms,
+        place=place,
         confidence=Confidence(row["confidence"]),
         source=row["source"],
         pattern=row["pattern"],

@@ -8,7 +8,7 @@ from profkit.analyze.division.cpu_threads import BLOCKED, START_UP
 from profkit.analyze.division.phases import inside
 from profkit.analyze.division.thread_waits import IN_CALL, WAITING
 from profkit.core.formatting import milliseconds
-from profkit.core.verdict import Cause, Limiter
+from profkit.core.verdict import Action, Cause, Limiter
 
 _ROOTS = (gpu.IDLE, gpu.EXPOSED, "exposed_copies", WAITING)
 _MANY_WORDS = 15
@@ -34,6 +34,16 @@ def headline(limiter: Limiter, causes: Sequence[Cause], step_ms: float, per: str
     else:
         text = _sentence(top, causes, whole)
     return _short(text)
+
+
+def of_some_steps(actions: Sequence[Action], limiter: Limiter, step_ms: float) -> str:
+    """Return the sentence on a first action in some steps that is the limiter, "" for others."""
+    first = next(iter(actions), None)
+    if first is None or not first.in_steps or names.limiter(first.cause) is not limiter:
+        return ""
+    if first.gain_ms < _MOST * step_ms:
+        return ""
+    return _short(f"{milliseconds(first.gain_ms)} ms per step on average: {first.title}.")
 
 
 def _short(text: str) -> str:

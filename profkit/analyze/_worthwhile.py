@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from profkit.analyze._actions_of_patterns import of_patterns
+from profkit.analyze._actions_of_patterns import of_patterns, of_some_steps
 from profkit.analyze._cause_advice import actions
 from profkit.analyze.division import names
 from profkit.core.verdict import Action, Cause, Confidence, Limiter
@@ -14,13 +14,19 @@ _UNSURE = 0.5
 
 
 def worthwhile(
-    spoken: Sequence[Cause], matches: Iterable[Mapping[str, Any]], least_ms: float
+    spoken: Sequence[Cause],
+    matches: Iterable[Mapping[str, Any]],
+    least_ms: float,
+    least_unsure_ms: float,
 ) -> list[Action]:
-    """Return what can be done that gains enough to be worth it."""
-    found, explained = of_patterns(spoken, matches)
+    """Return what can be done that gains enough to be worth it, more if that is unsure."""
+    rows = list(matches)
+    found, explained = of_patterns(spoken, [row for row in rows if not row["in_steps"]])
     left = _without_gains(_without_parts_of(spoken, explained), found)
     known = [*found, *actions(left, explained)]
-    return [action for action in known if action.gain_ms >= least_ms]
+    known += of_some_steps(row for row in rows if row["in_steps"])
+    least = {True: least_ms, False: least_unsure_ms}
+    return [one for one in known if one.gain_ms >= least[one.confidence is Confidence.HIGH]]
 
 
 def in_order(worth: Sequence[Action], limiter: Limiter) -> list[Action]:

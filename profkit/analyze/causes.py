@@ -33,6 +33,7 @@ from profkit.tables.rank_clocks import matched_collectives
 
 _MS = 1e6
 _SAMPLER = "torch_profiler"
+_SAMPLED = ("processes", "sampled_steps")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,6 +66,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     threads: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_threads")],
     pauses: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_pauses")],
     processes: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="processes")],
+    sampled_steps: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="sampled_steps")],
     recordings: Recordings,
     hardware: Hardware,
     behaviour: Behaviour,
@@ -106,7 +108,8 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         **_counted(steps, cpu_ops, kernels, runtime_calls, devices, launched["call"], misplaced),
     )
     known = {"hardware": hardware, "behaviour": behaviour, "steps": steps, "devices": devices}
-    known |= {"annotations": annotations, "collectives": collectives, "processes": processes}
+    known |= {"annotations": annotations, "collectives": collectives}
+    known |= {"processes": processes, "sampled_steps": sampled_steps}
     matching = _matches(of_shown[0], rows, known)
     missing = left_out("modules, operators and lines", sorted({*chosen, shown}), count)
     missing = (*_abstentions(found.problem), *missing)
@@ -122,8 +125,8 @@ def _with_parts(found: Periods, most: int) -> tuple[list[int], int]:
 
 def _matches(one: Divided, rows: pd.DataFrame, known: Mapping[str, Any]) -> pd.DataFrame:
     """Return what the patterns find in the first recording of the rank that is shown."""
-    if known["processes"] is None:
-        known = {**known, "processes": schema.frame("processes")}
+    lacking = [name for name in _SAMPLED if known[name] is None]
+    known = {**known, **{name: schema.frame(name) for name in lacking}}
     shown = rows[rows["rank"] == one.rank.where[0]]
     return matches(one.rank, one.time, shown, known, len(set(rows["rank"])))
 

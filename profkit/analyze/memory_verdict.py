@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from profkit.analyze._memory_growth import growth
 from profkit.analyze._memory_remedies import (
     ATTENTION,
     CONTENTS,
@@ -129,22 +130,12 @@ def _within(peak: _Peak, limit: int, config: Config) -> MemoryVerdict:
 
 def _growing(within: MemoryVerdict, leak: Mapping[str, Any]) -> MemoryVerdict:
     """Return the verdict where a line leaves more memory after every step."""
-    per_step = float(leak["per_step_bytes"])
     return replace(
-        within,
-        headline=f"Memory grows {size(per_step)} with each step; {size(within.peak_bytes)} so far.",
-        advice="Keep no tensor with its graph: `.detach()` or `.item()` for losses that are "
-        "summed up, a limit for lists and caches.",
-        source="https://docs.pytorch.org/docs/stable/notes/faq.html"
-        "#my-model-reports-cuda-runtime-error-2-out-of-memory",
+        growth(within.peak_bytes, float(leak["per_step_bytes"]), within.evidence, leak),
+        limit_bytes=within.limit_bytes,
+        filled_by=within.filled_by,
         place=str(leak["line"]),
         confidence=Confidence.HIGH,
-        evidence={
-            **within.evidence,
-            "rank": int(leak["rank"]),
-            "per_step_bytes": per_step,
-            "steps": int(leak["steps"]),
-        },
     )
 
 

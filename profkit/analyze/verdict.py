@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from profkit.analyze._actions_of_patterns import with_known_causes
-from profkit.analyze._headline import PER_STEP, PER_TRACED_STEP, RECORDED, headline
+from profkit.analyze._headline import PER_STEP, PER_TRACED_STEP, RECORDED, headline, of_some_steps
 from profkit.analyze._late_rank import WAITING, with_late_rank
+from profkit.analyze._memory_growth import growth_of_process
 from profkit.analyze._record_more import record_more
 from profkit.analyze._worthwhile import in_order, worthwhile
 from profkit.analyze.base import Behaviour, analysis
@@ -28,6 +29,10 @@ class Config(Settings):
 
     small: float = 0.02
     """What takes less of the step is not worth a word."""
+
+    small_if_busy: float = 0.08
+    """The same where other programs had the cores: of what takes less, much may be theirs. What a
+    pattern is sure of counts from `small` on."""
 
     stalled: float = 0.2
     """From here on what the GPU waits for most limits the step, and not what it computes."""
@@ -56,7 +61,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a result)
     are upper bounds. Checks of the recording come first: one that failed lowers the confidence, or
     silences what depends on it.
     """
-    memory = memory_verdict.memory if memory_verdict else None
+    memory = (memory_verdict and memory_verdict.memory) or growth_of_process(unprofiled)
     kernels = kernel_verdict.kernels if kernel_verdict else None
     if causes is not None and "causes" in causes.tables:
         has_unprofiled = unprofiled is not None and len(unprofiled)
@@ -96,10 +101,12 @@ def _of_time(
     traced_ms = causes.metrics["step_ms"].value
     found = with_known_causes(_rows(causes, "matches"), mine)
     typical = {row["id"]: row["median_ms"] for row in rows if row["rank"] == rank}
-    limiter = _limiter(mine, frozenset(cause.id for cause in spoken), typical, config)
-    worth = worthwhile(spoken, found, config.small * traced_ms)
-    chosen = in_order(worth, limiter)[: config.actions]
     failed = {check.check for check in checks if not check.passed}
+    unsure = (config.small_if_busy if "machine" in failed else config.small) * traced_ms
+    worth = worthwhile(spoken, found, config.small * traced_ms, unsure)
+    spread = [action for action in worth if action.in_steps]
+    limiter = _limiter(mine, frozenset(cause.id for cause in spoken), typical, spread, config)
+    chosen = in_order(worth, limiter)[: config.actions]
     if "variation" in failed and not chosen:
         limiter = Limiter.UNSTABLE
     if "steps" in failed and limiter is Limiter.CPU and _starts(mine) > config.starting:
@@ -113,7 +120,8 @@ def _of_time(
     is_whole = any(missing.what == SINGLE_STEPS for missing in causes.abstentions)
     return Verdict(
         limiter=limiter,
-        headline=headline(limiter, mine, traced_ms, RECORDED if is_whole else per),
+        headline=of_some_steps(chosen, limiter, traced_ms)
+        or headline(limiter, mine, traced_ms, RECORDED if is_whole else per),
         step_ms=traced_ms if step is None else step.value / _NS_PER_MS,
         is_unprofiled=step is not None,
         traced_ms=traced_ms,
@@ -159,11 +167,13 @@ def _limiter(
     mine: Sequence[Cause],
     spoken: frozenset[str],
     typical: Mapping[str, float | None],
+    spread: Iterable[Action],
     config: Config,
 ) -> Limiter:
     """Return what a typical step waits for most; computing only where nothing else is long.
 
     Parts of the partition count by their median over the steps: a single slow step limits none.
+    What happens in some steps only is `spread` over all.
     """
     times: dict[Limiter, float] = {}
     for cause in mine:
@@ -171,6 +181,9 @@ def _limiter(
         if time is not None:
             limiter = names.limiter(cause.id) if cause.id in spoken else Limiter.UNKNOWN
             times[limiter] = times.get(limiter, 0.0) + time
+    for action in spread:
+        limiter = names.limiter(action.cause)
+        times[limiter] = times.get(limiter, 0.0) + action.gain_ms
     whole = sum(times.values())
     computing = Limiter.GPU if Limiter.GPU in times else Limiter.CPU
     stalls = {name: time for name, time in times.items() if name is not computing}

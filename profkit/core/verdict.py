@@ -89,6 +89,10 @@ class Action:
     evidence: Evidence = field(default_factory=dict)
     """The numbers behind it."""
 
+    in_steps: str = ""
+    """In which of the steps after those that were traced it happens, such as ``3 of 12``; the gain
+    is spread over all of them, and is no part of the causes. Empty if it is."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trust:
@@ -117,6 +121,9 @@ class MemoryVerdict:
 
     is_limit: bool = False
     """Whether memory ran out, or its shortage costs time: the run is memory-bound."""
+
+    is_growing: bool = False
+    """Whether it grows with every step: it will run out."""
 
     peak_bytes: int = -1
     limit_bytes: int = -1

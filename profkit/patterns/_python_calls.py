@@ -20,6 +20,7 @@ _LEAST_SHARE = 0.08
 _LEAST_SIGHTINGS = 2
 _LINE = re.compile(r"\(\d+\)")
 _LOADING = r"^enumerate\(Data"
+_LOADS = r"torch/utils/data/dataloader\.py\(\d+\): __(?:iter|next)__$"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,15 +60,27 @@ def spent_in(
         if found is None:
             return None
         return Spent(cause=found.id, gain_ns=found.gain_ns, place=found.place)
-    chosen = outermost(python_calls, fits)
+    return spent_in_calls(outermost(python_calls, fits), python_calls, cpu_ops, causes, step)
+
+
+def spent_in_calls(
+    chosen: Chosen,
+    python_calls: pd.DataFrame,
+    cpu_ops: pd.DataFrame,
+    causes: pd.DataFrame,
+    step: Step,
+) -> Spent:
+    """Return the time in the `chosen` calls, none of which lies in another, as `spent_in` does."""
     ids = causes["id"].astype(str)
     idle = causes.loc[ids == "gpu_idle", "ms_per_step"]
     if idle.empty:
         return spent_on_cpu(python_calls, chosen, cpu_ops, causes)
     calls = python_calls[chosen]
     lasted = calls["end_ns"] - calls["start_ns"]
+    loading = within(calls, python_calls[having(python_calls, _LOADS)])
+    is_loading = lasted[loading].sum() * 2 > lasted.sum()
     return Spent(
-        cause="gpu_idle.python",
+        cause="gpu_idle.loading_data" if is_loading else "gpu_idle.python",
         gain_ns=min(float(lasted.sum()), float(idle.iloc[0]) * 1e6 * step.count),
         place=_place(own_lines(python_calls)[chosen], calls["name"], lasted),
         calls=len(calls),
@@ -84,11 +97,14 @@ def spent_on_cpu(
     gain_ns = charged(own)
     of_ops = ops[CHARGED].groupby(_causes_of(ops)).sum()
     known = set(causes["id"].astype(str))
-    of_lines = own[CHARGED].groupby([_known(line, known) for line in lines]).sum()
+    loading = within(own, python_calls[having(python_calls, _LOADS)])
+    of_lines = own[CHARGED].groupby(
+        np.where(loading, "loading_data", [_known(line, known) for line in lines])
+    )
     # What the lines took and no operator did is Python.
     outside = max(1 - float(of_ops.sum()) / max(gain_ns, 1.0), 0.0)
-    held = pd.concat([of_ops, of_lines * outside]).sort_values(ascending=False, kind="stable")
-    held = held[held > 0]
+    held = pd.concat([of_ops, of_lines.sum() * outside]).groupby(level=0).sum()
+    held = held[held > 0].sort_values(ascending=False, kind="stable")
     return Spent(
         cause=str(held.index[0]) if len(held) else "python",
         gain_ns=gain_ns,

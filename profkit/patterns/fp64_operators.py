@@ -26,9 +26,8 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     where = place(cpu_ops, doubles & forward) or place(cpu_ops, doubles)
     return Match(
         cause=cause(cpu_ops, doubles, kernels),
-        advice="Use float32: NumPy arrays are float64, so call "
-        "`torch.from_numpy(array).float()` or give `dtype=torch.float32`"
-        + (f" in {where}." if where else "."),
+        advice=f"Use float32{f' in {where}' if where else ''}: leave out `.double()`, and call "
+        "`torch.from_numpy(array).float()`, as NumPy arrays are float64.",
         gain_ns=time(cpu_ops, doubles, kernels) / 2,
         place=where,
         confidence=Confidence.HIGH,

@@ -1,11 +1,17 @@
 """Repeated small products: equal matrix products in a Python loop."""
 
+import numpy as np
 import pandas as pd
 
-from profkit.patterns._rows import Chosen, cause, having, inside, per_step, place, time
+from profkit.patterns._rows import Chosen, cause, equal, having, inside, per_step, place, time
 from profkit.patterns._shapes import MATMULS
 from profkit.patterns.base import Match, Step, pattern
 
+_BETWEEN = (
+    r"^aten::(?:\w*mm|matmul|linear|einsum|select|slice|narrow|index|split\w*|chunk|unbind|t|transpose"
+    r"|permute|view\w*|_unsafe_view|_?reshape\w*|as_strided|expand\w*|squeeze|unsqueeze|copy_|clone"
+    r"|contiguous|empty\w*|resize\w*|resolve_\w+|detach|alias|to|_to_copy)$"
+)
 _LEAST_RUN = 16
 _MOST_NS = 50_000
 
@@ -15,7 +21,10 @@ _MOST_NS = 50_000
     source="https://docs.pytorch.org/docs/stable/generated/torch.bmm.html",
 )
 def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
-    """Find sixteen or more equal short products that follow one another."""
+    """Find sixteen or more equal short products that follow one another.
+
+    Where anything is computed in between, as in layers, each may need the one before.
+    """
     products = having(cpu_ops, MATMULS) & having(cpu_ops, "^.*[0-9]", "input_shapes")
     runs = _in_runs(cpu_ops, products)
     if not runs.any():
@@ -36,9 +45,12 @@ def _in_runs(cpu_ops: pd.DataFrame, products: Chosen) -> Chosen:
     """Choose the products of runs of equal short ones in one module and on one thread."""
     rows = cpu_ops.loc[products, ["repeat", "tid", "start_ns", "module", "name", "input_shapes"]]
     rows = rows.astype({"module": str, "name": str, "input_shapes": str})
+    computes = equal(cpu_ops, "kind", "operator") & ~having(cpu_ops, _BETWEEN)
+    others = np.sort(cpu_ops.loc[computes, "start_ns"].to_numpy(np.int64))
+    rows["before"] = np.searchsorted(others, rows["start_ns"].to_numpy(np.int64))
     lasted_ns = (cpu_ops["end_ns"] - cpu_ops["start_ns"])[products]
     rows = rows.sort_values(["repeat", "tid", "start_ns"], kind="stable")
-    key = ["repeat", "tid", "module", "name", "input_shapes"]
+    key = ["repeat", "tid", "module", "name", "input_shapes", "before"]
     run = (rows[key] != rows[key].shift()).any(axis=1).cumsum()
     is_short = lasted_ns.reindex(rows.index).groupby(run).transform("median") < _MOST_NS
     long = rows.index[(run.map(run.value_counts()) >= _LEAST_RUN) & is_short]

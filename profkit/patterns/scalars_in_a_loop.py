@@ -64,6 +64,7 @@ def _spent(  # noqa: PLR0913, PLR0917 (tables, as patterns have them)
     python = float(around.iloc[0]) * 1e6 * step.count if len(around) else 0.0
     where = "" if line.any() else place(cpu_ops, reads)
     in_ops = time(cpu_ops, chosen)
+    python = min(python, max(_runs_ns(cpu_ops[reads]) - in_ops, 0))
     if len(kernels):
         return Spent(cause=cause, gain_ns=in_ops, place=where)
     also = {"cpu_operators": in_ops}

@@ -17,9 +17,10 @@ from profkit.patterns._python_calls import (
     spent_on_cpu,
 )
 from profkit.patterns._rows import equal, having, within
-from profkit.patterns.base import Match, Step, pattern
+from profkit.patterns.base import Match, Step, charged, pattern
 
 _TRAINING = rf"{MODEL}|torch/optim/|torch/utils/data/|torch/nn/utils/"
+_MANY, _SHORT_NS = 200, 100_000
 _PHASES = r"^(?:forward|backward|Optimizer\.step#.*)$"
 
 
@@ -28,15 +29,14 @@ _PHASES = r"^(?:forward|backward|Optimizer\.step#.*)$"
     source="https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
 )
 def match(
-    python_calls: pd.DataFrame,
-    cpu_ops: pd.DataFrame,
-    kernels: pd.DataFrame,
-    causes: pd.DataFrame,
-    step: Step,
+    python_calls: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step
 ) -> Iterator[Match]:
-    """Find functions, and lines of the loop, that take time and call no part of the model."""
+    """Find functions, and lines of the loop, that take time and call no part of the model.
+
+    What gradients are computed of, such as a loss, is part of it unless it is many operators.
+    """
     model = _model(python_calls, cpu_ops)
-    if len(kernels) or model.empty:
+    if having(causes, "^gpu_", "id").any() or model.empty:
         return
     keys = _keys(python_calls, model)
     said = set()
@@ -46,9 +46,17 @@ def match(
         if spent.place in said or spent.gain_ns < least_ns(step):
             continue
         said.add(spent.place)
+        inside = cpu_ops[within(cpu_ops, python_calls[calls]) & equal(cpu_ops, "kind", "operator")]
+        count = round(len(inside) / step.count)
+        are_many = count >= _MANY and spent.gain_ns < _SHORT_NS * len(inside)
+        if _has_gradients(inside, cpu_ops) and not are_many:
+            continue
         yield Match(
             cause=spent.cause,
-            advice=f"Do this less often than in every step, or make it cheaper: {spent.place} is "
+            advice=f"{spent.place} calls {count:,} operators per step, short ones in a loop: call "
+            "few on whole batches, with a further dimension or `torch.vmap`."
+            if are_many
+            else f"Do this less often than in every step, or make it cheaper: {spent.place} is "
             "no part of forward, backward or optimizer.",
             gain_ns=spent.gain_ns,
             place=spent.place,
@@ -56,6 +64,13 @@ def match(
             also=spent.also,
             evidence={"calls_per_step": round(int(calls.sum()) / step.count, 1)},
         )
+
+
+def _has_gradients(ops: pd.DataFrame, cpu_ops: pd.DataFrame) -> bool:
+    """Tell whether most of the time of `ops` is in those whose gradients are computed."""
+    forward = cpu_ops.loc[cpu_ops["forward"] >= 0, "forward"]
+    differentiated = ops["op"].isin(forward) | ops["parent"].isin(forward)
+    return bool(charged(ops, differentiated.to_numpy()) > charged(ops) / 2)
 
 
 def _model(python_calls: pd.DataFrame, cpu_ops: pd.DataFrame) -> pd.DataFrame:

@@ -2,10 +2,12 @@
 
 import pandas as pd
 
-from profkit.patterns._python_calls import spent_in
+from profkit.patterns._python_calls import outermost, spent_in_calls
+from profkit.patterns._rows import Chosen, having
 from profkit.patterns.base import Match, Step, pattern
 
-_FUNCTIONS = r"multiprocessing/(?:process|context|popen_\w+)\.py.*: (?:start|_launch|_Popen)$"
+_STARTS = r"multiprocessing/(?:process|context|popen_\w+)\.py.*: (?:start|_launch|_Popen)$"
+_LOADER = r"torch/utils/data/dataloader\.py\(\d+\): "
 
 
 @pattern(
@@ -15,10 +17,13 @@ _FUNCTIONS = r"multiprocessing/(?:process|context|popen_\w+)\.py.*: (?:start|_la
 def match(
     python_calls: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step
 ) -> Match | None:
-    """Find processes that are started in the steps that count."""
-    spent = spent_in(_FUNCTIONS, python_calls, cpu_ops, causes, step)
-    if spent is None:
+    """Find processes that are started in the steps that count, and what waits for them."""
+    starts = having(python_calls, _STARTS)
+    if not starts.any():
         return None
+    fits = starts | having(python_calls, rf"{_LOADER}(?:__iter__|_shutdown_workers)$")
+    calls = outermost(python_calls, fits | _first_batches(python_calls))
+    spent = spent_in_calls(calls, python_calls, cpu_ops, causes, step)
     return Match(
         cause=spent.cause,
         advice="Create the DataLoader once, with `persistent_workers=True`, so that its workers "
@@ -28,3 +33,12 @@ def match(
         also=spent.also,
         evidence={"calls_per_step": round(spent.calls / step.count, 1)},
     )
+
+
+def _first_batches(python_calls: pd.DataFrame) -> Chosen:
+    """Choose the calls that wait for the first batch of an epoch, which starting workers make."""
+    rows = python_calls[having(python_calls, rf"{_LOADER}(?:__iter__|__next__)$")]
+    rows = rows.sort_values(["tid", "start_ns"], kind="stable")
+    starts = having(rows, "__iter__$")
+    follows = pd.Series(starts).shift(fill_value=False).to_numpy() & ~starts
+    return python_calls.index.isin(rows.index[follows])

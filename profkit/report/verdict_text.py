@@ -52,7 +52,9 @@ def _lines(verdict: Verdict, width: int, most: int) -> list[str]:
         found.append("Nothing stands out that is worth a change.")
     for title, part, advice in other_parts(verdict):
         alone = 2 if verdict.actions else 5
-        found += _fitting([f"{title}: {part.headline}", *_sentences(advice)], width, alone)
+        says_it = part.headline.startswith(title)
+        said = part.headline if says_it else f"{title}: {part.headline}"
+        found += _fitting([said, *_sentences(advice)], width, alone)
     return [*found, *_trust(verdict, width, most)]
 
 
@@ -81,7 +83,7 @@ def confidence(verdict: Verdict) -> Confidence:
 def other_parts(verdict: Verdict) -> Iterator[tuple[str, MemoryVerdict | KernelVerdict, str]]:
     """Yield title, verdict and advice of memory and kernels.
 
-    The advice is empty where the step has its own, and memory does not limit it.
+    The advice is empty where the step has its own, and memory neither limits it nor grows.
     """
     memory, kernels = verdict.memory, verdict.kernels
     alone = not is_about_step(verdict)
@@ -89,7 +91,8 @@ def other_parts(verdict: Verdict) -> Iterator[tuple[str, MemoryVerdict | KernelV
         is_said = memory.place in memory.advice
         place = "" if is_said else f"Where: {memory.place}."
         advice = f"{memory.advice} {place}".strip()
-        yield "Memory", memory, advice if alone or memory.is_limit else ""
+        is_urgent = memory.is_limit or memory.is_growing
+        yield "Memory", memory, advice if alone or is_urgent else ""
     if kernels is not None:
         yield "Kernels", kernels, kernels.advice if alone else ""
 

@@ -8,11 +8,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+_LIBRARIES = frozenset({
+    "PIL", "albumentations", "boto3", "botocore", "bs4", "cloudpickle", "cv2", "dill", "fsspec",
+    "h5py", "imageio", "joblib", "librosa", "lmdb", "matplotlib", "mlflow", "msgpack", "nltk",
+    "numba", "numpy", "orjson", "pandas", "polars", "psutil", "pyarrow", "regex", "requests",
+    "s3fs", "safetensors", "scipy", "sentencepiece", "simplejson", "skimage", "sklearn",
+    "soundfile", "spacy", "tensorboard", "tensorboardX", "tokenizers", "tqdm", "triton", "ujson",
+    "urllib3", "wandb", "webdataset", "yaml", "zarr", "zmq",
+})  # fmt: skip
+"""Packages of others that programs call, but for those that hold models: these are often copied and
+changed, and their lines say which layer it was."""
 _SITE = re.compile(r".*/(?:site|dist)-packages/")
 _PYTHON = re.compile(r"<|.*/lib/python3[^/]*/|.*: <(?:genexpr|\w+comp|lambda)>$")
 _BUILT_IN = re.compile(r"<built-in (?:function|method) (\w+)")
 _FUNCTION = re.compile(r"(?:.*/lib/python3[^/]*/)?/?(.*)\.py\(\d+\): (.*)")
-_TOP = re.compile(r"(?:.*/)?(torch|profkit)(?:/|\.py\()|(numpy|triton)/|([^/(]*?)(?:/|\.py\()")
+_TOP = re.compile(r"(?:.*/)?(torch|profkit)(?:/|\.py\()|([^/(]*?)(?:/|\.py\()")
 
 
 @cache
@@ -23,14 +33,16 @@ def is_foreign(frame: str) -> bool:
     """
     if _SITE.match(frame):
         # A program may be installed; what it calls of others cannot be told apart by path.
-        return re.search(r"-packages/(?:torch|profkit|numpy|triton)/", frame) is not None
+        top = re.search(r"-packages/([^/(]*?)(?:/|\.py\()", frame)
+        return top is not None and top[1] in {"torch", "profkit", *_LIBRARIES}
     if _PYTHON.match(frame):
         return True
     # Paths are shortened to what a program imports: a module of Python's own has its name alone.
     top = _TOP.match(frame)
     if top is None:
         return False
-    return bool(top[1] or top[2]) or top[3] in sys.stdlib_module_names
+    is_of_others = top[2] in sys.stdlib_module_names or (top[2] in _LIBRARIES and "/" in frame)
+    return bool(top[1]) or is_of_others
 
 
 def own_line(stack: object) -> str:

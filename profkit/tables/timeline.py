@@ -157,6 +157,12 @@ TABLES = {
         ("queued_ns", INT, "Time in which its threads were ready to run and had no core."),
         ("involuntary_switches", INT, "How often a thread was taken off its core."),
     ),
+    "sampled_steps": table(
+        "Steps in which the program's thread was looked at, whether they were traced or not.",
+        *WHERE,
+        ("step", INT, "Number of the step, from 0."),
+        *WHEN,
+    ),
     "python_pauses": table(
         "Runs of Python's garbage collector.",
         *WHERE,

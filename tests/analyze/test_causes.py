@@ -300,6 +300,35 @@ def test_few_samples_in_the_steps_are_helped_out_by_those_of_other_steps():
     assert tree(divided(**CPU, samples=samples[:1]))["python"]["place"] == ""
 
 
+SAVES = "train.py(4): main;train.py(9): keep;torch/serialization.py(966): save"
+
+
+@pytest.mark.parametrize(
+    ("saved_in", "found"),
+    [((1,), ["2 of 6"]), ((0, 1), []), ((), [])],
+    ids=["in some steps", "in all", "in none"],
+)
+def test_what_is_seen_only_in_long_steps_after_the_trace_is_found_in_those(saved_in, found):
+    # Steps of 1 ms, each third one of 3 ms, most of which the program may spend on saving.
+    samples = sampled(range(0, 1100, 20), "train.py(3): main;torch/nn.py(1): forward")
+    start, after = 2000, []
+    for number, is_long in enumerate([0, 0, 1] * 2):
+        end = start + (3000 if is_long else 1000)
+        after.append(step(start, end, 9 + number) | {"rank": 0, "repeat": 0})
+        samples += sampled(range(start, start + 300, 20), "train.py(3): main")
+        line = SAVES if is_long in saved_in else "train.py(3): main"
+        samples += sampled(range(start + 300, end, 20), line)
+        start = end
+    steps = [{key: value for key, value in row.items() if key != "samples"} for row in after]
+    made = divided(**CPU, samples=samples, sampled_steps=steps)
+    matched = rows(made, "matches") if "matches" in made.tables else []
+    assert [row["in_steps"] for row in matched if row["pattern"].startswith("checkpoints")] == found
+    for row in matched:
+        if row["in_steps"]:
+            assert row["gain_ms"] == pytest.approx(2 * 2.7 / 6, rel=0.02)
+            assert row["place"] == "train.py(9): keep"
+
+
 def mark(start_us, end_us, phase, name=""):
     return op(start_us, start_us, end_us, name or phase, kind="annotation", phase=phase)
 

@@ -26,7 +26,7 @@ COLUMNS = (
 CHECKS = ("check", "passed", "message", "silences")
 MATCHES = (
     *("pattern", "title", "cause", "advice", "gain_ms", "place", "confidence", "source"),
-    *("also", "evidence"),
+    *("also", "evidence", "in_steps"),
 )
 
 
@@ -238,10 +238,12 @@ def test_at_most_three_actions_come_in_the_order_of_their_gains():
     ]
 
 
-def match(cause, gain, advice="Do this.", confidence="high", *, place="", **also):
+def match(  # noqa: PLR0913 - the parts of a match
+    cause, gain, advice="Do this.", confidence="high", *, place="", in_steps="", **also
+):
     source = "https://docs.pytorch.org"
     also = json.dumps(also)
-    return ("name", "Title", cause, advice, gain, place, confidence, source, also, "{}")
+    return ("name", "Title", cause, advice, gain, place, confidence, source, also, "{}", in_steps)
 
 
 def test_a_pattern_takes_the_place_of_the_advice_of_its_cause_and_gains_no_more_than_that():
@@ -304,6 +306,55 @@ def test_what_is_sure_comes_before_what_is_not_and_gains_up_to_twice_as_much():
     assert found.actions[0].title.endswith(" (first, as it is more certain)")
     more = match("cpu_operators", 42, confidence="low")
     assert [one.gain_ms for one in on(times, matches=[more, sure]).actions] == [42, 20]
+
+
+@pytest.mark.parametrize(
+    ("per_step_mib", "is_growing"), [(20, True), (1, False)], ids=["a graph", "a cache"]
+)
+def test_a_process_whose_memory_grows_with_every_step_will_run_out(per_step_mib, is_growing):
+    mib = 1 << 20
+    peaks = [400 * mib + max(number - 3, 0) * per_step_mib * mib for number in range(20)]
+    steps = [
+        {"rank": 0, "repeat": 0, "step": number, "peak_memory_bytes": peak}
+        for number, peak in enumerate(peaks)
+    ]
+    found = judged(causes=causes({"cpu_operators": 100}), unprofiled=steps)
+    assert (found.memory is not None) == is_growing
+    if found.memory:
+        assert found.memory.headline == "Memory grows 20 MiB with each step; 720 MiB so far."
+        assert any(".detach()" in line for line in verdict_text.lines(found))
+
+
+def test_a_process_with_a_first_peak_alone_does_not_grow():
+    steps = [
+        {"rank": 0, "repeat": 0, "step": number, "peak_memory_bytes": (300 + 50 * min(number, 9))}
+        for number in range(20)
+    ]
+    assert judged(causes=causes({"cpu_operators": 100}), unprofiled=steps).memory is None
+
+
+def test_on_a_busy_machine_little_is_worth_a_word_only_if_it_is_sure():
+    times = {"cpu_operators": 93, "python": 7}
+    busy = [("machine", "false", "Others took the CPUs.", "")]
+    unsure, sure = match("python", 7, confidence="low"), match("python", 7)
+    assert [one.gain_ms for one in on(times, matches=[unsure]).actions] == [7]
+    assert on(times, matches=[unsure], checks=busy).actions == ()
+    found = on(times, matches=[sure], checks=busy)
+    assert [one.gain_ms for one in found.actions] == [7]
+
+
+def test_what_happens_in_some_steps_is_spread_over_all_and_may_be_the_limiter():
+    times = {"cpu_operators": 35, "loading_data": 5}
+    seldom = {"place": "train.py(9): fit", "in_steps": "3 of 12"}
+    restarts = [match("loading_data", 44, **seldom), match("python", 4, **seldom)]
+    found = on(times, matches=restarts)
+    assert found.limiter is Limiter.INPUT
+    assert found.headline == "44 ms per step on average: Title, in 3 of 12 steps."
+    assert found.actions[0].title == "Title, in 3 of 12 steps"
+    assert [one.gain_ms for one in found.actions if one.in_steps] == [44]
+    small = on(times, matches=[match("loading_data", 2, **seldom)])
+    assert small.limiter is Limiter.CPU
+    assert small.headline == "cpu_operators 35 of 40 ms per step."
 
 
 def test_a_line_with_an_action_of_its_own_keeps_the_rest_of_its_time():

@@ -14,6 +14,7 @@ from tests.patterns.examples import (
     loading_in_main_process,
     recomputed_forward,
     scalars_in_a_loop,
+    workers_restarted,
 )
 from tests.patterns.recorded import causes, op, python
 
@@ -50,6 +51,11 @@ def test_what_a_collate_function_calls_may_be_another_pattern(collates_ns, encod
     ]
     (match,) = found(patterns()["slow_collate"], python_calls=calls)
     assert (match.gain_ns, match.confidence) == (80_000, confidence)
+
+
+def test_the_first_batch_of_an_epoch_waits_for_workers_that_start():
+    (match,) = found(patterns()["workers_restarted"], python_calls=workers_restarted.EPOCH)
+    assert (match.cause, match.gain_ns) == ("loading_data", 50_000)
 
 
 def test_half_of_the_bytes_shorten_no_waiting_for_a_late_rank():
@@ -96,6 +102,13 @@ def test_phases_show_where_the_model_is_that_no_sample_saw():
     given["cpu_ops"] = [marks, *example.FOUND["cpu_ops"]]
     (match,) = found(patterns()["work_beside_the_model"], **given)
     assert match.place == "train.py(9): penalty"
+
+
+def test_a_function_that_calls_many_short_operators_is_to_call_few():
+    example = examples("work_beside_the_model")
+    short = [op(n, "aten::mul") | span(30_000 + n, 30_001 + n) for n in range(400)]
+    (match,) = found(patterns()["work_beside_the_model"], **{**example.FOUND, "cpu_ops": short})
+    assert match.advice.startswith("train.py(9): penalty calls 400 operators per step")
 
 
 @pytest.mark.parametrize(

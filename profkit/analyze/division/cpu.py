@@ -3,11 +3,7 @@
 from profkit.analyze.division.cpu_threads import NOT_RECORDED, PYTHON
 from profkit.analyze.division.gpu import EXPOSED
 from profkit.analyze.division.partition import Partition
-from profkit.analyze.division.recorded_rank import (
-    COMPILING,
-    LOADING,
-    RecordedRank,
-)
+from profkit.analyze.division.recorded_rank import COMPILING, RecordedRank
 from profkit.analyze.division.thread_waits import waits
 from profkit.analyze.shared import intervals
 
@@ -19,7 +15,7 @@ def divide(rank: RecordedRank) -> Partition:
     time = Partition(rank.windows)
     time.take("garbage_collection", rank.collecting)
     time.take("compiler", rank.ranges(COMPILING, rank.main))
-    time.take("loading_data", rank.ranges(LOADING, rank.main))
+    time.take("loading_data", rank.loading(rank.main))
     on_main = rank.op_threads == rank.main
     time.take(COMPUTING, rank.op_spans[rank.works & on_main])
     time.take(COMPUTING, rank.op_spans[rank.works & ~on_main])

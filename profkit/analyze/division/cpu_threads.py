@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from profkit.analyze.division.partition import Partition
-from profkit.analyze.division.recorded_rank import COMPILING, LOADING, RecordedRank
+from profkit.analyze.division.recorded_rank import COMPILING, RecordedRank
 from profkit.analyze.division.thread_waits import waits
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.intervals import Intervals
@@ -44,7 +44,7 @@ def _of_thread(
     for cause, found in (
         ("garbage_collection", rank.collecting),
         ("compiler", rank.ranges(COMPILING, thread)),
-        ("loading_data", rank.ranges(LOADING, thread)),
+        ("loading_data", rank.loading(thread)),
     ):
         time.take(f"{under}.{cause}", intervals.intersection(found, owned))
     works = intervals.union(rank.op_spans[rank.works & (rank.op_threads == thread)])

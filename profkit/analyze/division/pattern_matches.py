@@ -1,23 +1,24 @@
 """What the patterns find in the recording of one rank, whose rows carry what they are charged."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 import pandas as pd
 
 from profkit.analyze.division import charges, cpu, gpu, thread_waits
+from profkit.analyze.division.long_steps import calls_within, sampled_steps
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.intervals import Intervals
 from profkit.patterns import patterns
-from profkit.patterns.base import CAUSE_COLUMNS, CHARGED, Step
+from profkit.patterns.base import CAUSE_COLUMNS, CHARGED, Match, Step
 
 _NS_PER_MS = 1e6
 _COLUMNS = (
     *("pattern", "title", "cause", "advice", "gain_ms", "place", "confidence", "source"),
-    *("also", "evidence"),
+    *("also", "evidence", "in_steps"),
 )
 
 
@@ -36,24 +37,56 @@ def matches(
     length = float((rank.windows[:, 1] - rank.windows[:, 0]).mean())
     given = {**_given(rank, time, known), "causes": causes[list(CAUSE_COLUMNS)]}
     given["step"] = Step(count=count, ms=length / _NS_PER_MS, ranks=ranks)
-    rows = [
-        {
-            "pattern": name,
-            "title": pattern.title,
-            "cause": match.cause,
-            "advice": match.advice,
-            "gain_ms": match.gain_ns / count / _NS_PER_MS,
-            "place": match.place,
-            "confidence": match.confidence.value,
-            "source": pattern.source,
-            "also": json.dumps({also: ns / count / _NS_PER_MS for also, ns in match.also.items()}),
-            "evidence": json.dumps(match.evidence),
-        }
-        for name, pattern in patterns().items()
-        for match in pattern.matches(given)
+    steady = [
+        (name, match) for name, pattern in patterns().items() for match in pattern.matches(given)
     ]
+    rows = [_row(name, match, given["step"]) for name, match in steady]
+    rows += _in_some_steps(rank, given, {(name, match.place) for name, match in steady})
     made = pd.DataFrame(rows, columns=list(_COLUMNS))
     return made.sort_values("gain_ms", ascending=False, ignore_index=True, kind="stable")
+
+
+def _row(name: str, match: Match, step: Step, in_steps: str = "") -> dict[str, Any]:
+    pattern, ns_per_ms = patterns()[name], step.count * _NS_PER_MS
+    return {
+        "pattern": name,
+        "title": pattern.title,
+        "cause": match.cause,
+        "advice": match.advice,
+        "gain_ms": match.gain_ns / ns_per_ms,
+        "place": match.place,
+        "confidence": match.confidence.value,
+        "source": pattern.source,
+        "also": json.dumps({also: ns / ns_per_ms for also, ns in match.also.items()}),
+        "evidence": json.dumps(match.evidence),
+        "in_steps": in_steps,
+    }
+
+
+def _in_some_steps(
+    rank: RecordedRank, given: Mapping[str, Any], steady: Container[tuple[str, str]]
+) -> list[dict[str, Any]]:
+    """Return what patterns find in long steps after the trace alone, but for what is `steady`."""
+    steps = sampled_steps(rank, of_rank(rank.where, given["sampled_steps"]))
+    if steps is None:
+        return []
+    # No operator was recorded then: all that is known is where the program was.
+    known = {**{name: given[name].iloc[:0] for name in ("causes", "cpu_ops")}, "step": steps.step}
+    long, usual = (calls_within(rank, spans) for spans in (steps.long, steps.usual))
+    of_python = {
+        name: pattern
+        for name, pattern in patterns().items()
+        if {*pattern.parameters} == {"python_calls", *known}
+    }
+    found = []
+    for name, pattern in of_python.items():
+        often = {match.place for match in pattern.matches({**known, "python_calls": usual})}
+        found += [
+            _row(name, match, steps.step, steps.count(long, match.place))
+            for match in pattern.matches({**known, "python_calls": long})
+            if match.place not in often and (name, match.place) not in steady
+        ]
+    return found
 
 
 def _given(rank: RecordedRank, time: Partition, known: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from profkit.analyze.shared.launch_calls import launches
 LOADING = ("enumerate(DataLoader)#*", "enumerate(DataPipe)#*", "data")
 """Ranges in which the program waits for the next batch."""
 
+_STARTS_LOADING = ("*torch/utils/data/dataloader.py(*): __iter__",)
 COLLECTING = ("Python GC*", "gc.collect*", "*garbage_collection*")
 _COLLECTS = ("<built-in function collect>",)
 COMPILING = (
@@ -221,6 +222,13 @@ class RecordedRank:
         if thread is not None:
             rows &= self.op_threads == thread
         return intervals.union(self.op_spans[rows])
+
+    def loading(self, thread: int) -> Intervals:
+        """Return when `thread` waits for a batch, or for the workers of an epoch, as a union."""
+        on_thread = (self.python["tid"] == thread).to_numpy()
+        starts = on_thread & matching(self.python["name"], _STARTS_LOADING)
+        spans = (self.ranges(LOADING, thread), spans_of(self.python[starts]))
+        return intervals.union(np.concatenate(spans))
 
     @cached_property
     def communicating(self) -> Intervals:

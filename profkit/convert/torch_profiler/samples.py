@@ -3,13 +3,14 @@
 import msgspec
 import pyarrow as pa
 
+from profkit.convert._harness_steps import steps_of
 from profkit.convert.base import Raw
 from profkit.core.errors import InputError
 from profkit.tables import schema
 from profkit.tables.tree_paths import SEPARATOR
 
 SUFFIX = ".python.json"
-TABLES = ("python_samples", "python_threads", "python_pauses", "processes")
+TABLES = ("python_samples", "python_threads", "python_pauses", "sampled_steps", "processes")
 _OF_TRACE = ".pt.trace.json"
 
 
@@ -62,6 +63,9 @@ def _tables(raw: Raw, read: _Sampled) -> dict[str, pa.Table]:
         ],
         "python_threads": [(*row[:3], queued_ns, row[3]) for row, queued_ns in others],
         "python_pauses": [(read.tid, start, end) for start, end in read.pauses],
+        "sampled_steps": [
+            (step, start, end) for step, (start, end) in enumerate(steps_of(raw).tolist())
+        ],
         "processes": [msgspec.structs.astuple(usage)] if usage else [],
     }
     # Frames are written from the innermost.

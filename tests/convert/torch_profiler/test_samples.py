@@ -25,6 +25,8 @@ def test_samples_beside_a_trace_become_rows_from_the_root(tmp_path):
     content |= {"cpu_ns": [6, 9], "threads": [[8, 10, 1, 1]], "usage": usage}
     content |= {"queued_ns": [0, 3], "threads_queued_ns": [5]}
     path.write_text(json.dumps(content | {"pauses": [[11, 15]]}))
+    steps = tmp_path / "rank0_dp0_tp0_pp0.steps.json"
+    steps.write_text(json.dumps({"steps": [[5, 40, -1, 9]]}))
     made = {name: table.to_pylist() for name, table in tables(raw(tmp_path)).items()}
     where = {"rank": 3, "repeat": 1, "tid": 7}
     assert made == {
@@ -36,12 +38,13 @@ def test_samples_beside_a_trace_become_rows_from_the_root(tmp_path):
             where | {"tid": 8, "time_ns": 10, "cpu_ns": 1, "queued_ns": 5, "stack": "a.py(3): main"}
         ],
         "python_pauses": [{**where, "start_ns": 11, "end_ns": 15}],
+        "sampled_steps": [{"rank": 3, "repeat": 1, "step": 0, "start_ns": 5, "end_ns": 40}],
         "processes": [{"rank": 3, "repeat": 1, **usage}],
     }
 
 
 def test_a_trace_without_samples_has_none(tmp_path):
-    assert [len(table) for table in tables(raw(tmp_path)).values()] == [0, 0, 0, 0]
+    assert [len(table) for table in tables(raw(tmp_path)).values()] == [0, 0, 0, 0, 0]
 
 
 def test_samples_of_older_captures_have_no_cpu_times(tmp_path):

@@ -15,6 +15,13 @@ LAYERS = [
     for n, size in enumerate(["[[4, 64], [64, 64]]", "[[64, 64], [64, 4]]"] * 20)
 ]
 PASSED = {
+    "layers, whose products need one another": {
+        "cpu_ops": [
+            row
+            for product in FOUND["cpu_ops"]
+            for row in (product, op(product["op"], "aten::tanh") | {"start_ns": product["end_ns"]})
+        ]
+    },
     "two products for each layer, of which one is short": {"cpu_ops": LAYERS},
     "a few": products(8),
     "of different sizes": {

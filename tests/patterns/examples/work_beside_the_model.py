@@ -36,6 +36,10 @@ PASSED = {
         ],
     },
     "seen once": {**FOUND, "python_calls": FOUND["python_calls"][:3]},
+    "a loss": {
+        **FOUND,
+        "cpu_ops": [*FOUND["cpu_ops"], op(400, "MmBackward0", forward=19)],
+    },
     "a function that waits": {
         **FOUND,
         "python_calls": [row | {"charged_ns": 0} for row in FOUND["python_calls"]],
