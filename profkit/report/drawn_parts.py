@@ -17,7 +17,7 @@ _MAX_CELL = 1000
 _FEWEST_ROWS = 10
 _NO_STEP = -1
 # Charts that tell something of a single place: an interval, changes to a sum, a tree.
-_OF_ONE_PLACE = frozenset({"forest", "waterfall", "icicle", "sunburst"})
+_OF_ONE_PLACE = frozenset({"forest", "waterfall", "sunburst"})
 _OF_ROWS = frozenset({"box", "scatter"})
 
 

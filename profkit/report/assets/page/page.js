@@ -139,7 +139,7 @@ function turnTo(run) {
 /** @param {Record<string, string>} state @param {boolean} isStep */
 function keep(state, isStep) {
   current = { ...current, state };
-  if (isStep) history.pushState(null, "", hashOf(current));
+  if (isStep && location.hash !== hashOf(current)) history.pushState(null, "", hashOf(current));
   else history.replaceState(null, "", hashOf(current));
   details();
 }
