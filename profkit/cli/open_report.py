@@ -49,7 +49,7 @@ def serving(file: Path | None) -> LocalServer:
 
 def _archived(folder: Path, tool: str) -> bytes:
     # pandas takes a second to load, which most who open a report do not wait for.
-    from profkit.timeline.__main__ import archived
+    from profkit.timeline.__main__ import archived  # noqa: PLC0415
 
     return archived(folder, tool)
 

@@ -36,7 +36,9 @@ class Parts:
         positions = {key: len(self.tables) + i for i, key in enumerate(shown.tables)}
         first_chart, first_drawing = len(self.charts), len(self.drawings)
         drawn = [_chart(analysis, chart, shown, positions) for chart in shown.charts]
-        self.tables.extend(_table(table, names) for table in shown.tables.values())
+        self.tables.extend(
+            _table(f"{analysis}-{key}", table, names) for key, table in shown.tables.items()
+        )
         self.charts.extend(chart for chart in drawn if _compares(chart, self.tables[chart.table]))
         self.drawings.extend(shown.drawings.items())
         return (
@@ -64,11 +66,12 @@ class Parts:
         return view.Drawn(tables=tables, charts=charts, drawings=drawings), blocks
 
 
-def _table(table: result.Table, names: Mapping[int, str]) -> view.Table:
-    """Return `table` with the `names` of ranks in the columns that hold their numbers."""
+def _table(name: str, table: result.Table, names: Mapping[int, str]) -> view.Table:
+    """Return `table`, called `name`, with the `names` of ranks in the columns that hold their numbers."""
     kinds = [(is_rank(name), _is_step(name)) for name in table.columns]
     return view.Table(
         title=table.title,
+        name=name,
         columns=columns(table.columns),
         rows=tuple(
             tuple(

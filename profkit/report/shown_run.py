@@ -27,6 +27,10 @@ class ShownRun:
         """Link to the run within the page."""
         return view.Link(text=run_label(self.run), href=f"#{self.anchor}")
 
+    def result_link(self, analysis: str) -> view.Link:
+        """Link to the file of an analysis' result."""
+        return self.file_link(f"{self.run.elsewhere.get(analysis, '.')}/analyze/{analysis}.json")
+
     def file_link(self, path: str) -> view.Link:
         """Link to `path` in the run's folder; quoted, so that no name becomes a scheme."""
         # Names of files are bytes: those that are not UTF-8 can be quoted, but not shown.

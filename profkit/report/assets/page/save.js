@@ -73,7 +73,7 @@ function textOf(svg) {
 }
 
 /** @param {SVGSVGElement} svg @param {string} title */
-function saveSvg(svg, title) {
+export function saveSvg(svg, title) {
   save(new Blob([textOf(svg)], { type: "image/svg+xml" }), fileName(title, "svg"));
 }
 

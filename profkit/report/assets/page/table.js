@@ -21,7 +21,6 @@ const FOLDED_ROWS = 12;
 // Rows that are all drawn: of more, those that the scrolled part shows.
 const MOST_DRAWN = 100;
 const ROW_HEIGHT = 33;
-const LONGEST_NAME = 60;
 
 /**
  * @param {HTMLElement} place
@@ -63,7 +62,7 @@ class TableView {
   constructor(place, table, pageSize) {
     this.table = table;
     this.pageSize = pageSize;
-    this.state = stateOf(fileName(table.title, "").slice(0, LONGEST_NAME).replaceAll(".", ""));
+    this.state = stateOf((table.name || fileName(table.title, "")).replaceAll(".", ""));
     /** @type {number[]} */
     this.order = [];
     /** Of what the state said when it was shown. @type {string | undefined} */

@@ -7,30 +7,19 @@ import { saves } from "../save.js";
 import { drawFigure } from "./draw.js";
 import { figureOf, firstChoice } from "./figure.js";
 import { acrossDomain, layoutOf } from "./layout.js";
+import { lookOf } from "../drawings/sized.js";
 import { letDrag, pointOut } from "./pointer.js";
 import { drawTree } from "./tree.js";
 
 /** @typedef {import("../model.js").Chart} Chart */
 /** @typedef {import("../model.js").Table} Table */
 /** @typedef {import("../model.js").Value} Value */
-/** @typedef {import("./layout.js").Look} Look */
 
 const ZOOMABLE = new Set(["line", "scatter"]);
 /** @type {Map<Element, {redraw: () => void, width: number}>} */
 const charts = new Map();
 /** What a reader looks closer at: @type {WeakMap<Element, [number, number]>} */
 const windows = new WeakMap();
-
-/** @param {HTMLElement} place @returns {Look} */
-function lookOf(place) {
-  const style = getComputedStyle(document.documentElement);
-  const of = (/** @type {string} */ name) => style.getPropertyValue(name).trim();
-  return {
-    text: of("--text"), faint: of("--faint"), grid: of("--grid"), line: of("--line-strong"),
-    raised: of("--raised"), muted: of("--series-muted"), font: of("--font"),
-    colors: of("--series").split(/\s+/), width: place.clientWidth,
-  };
-}
 
 /**
  * Draws, and returns whether there was room to.

@@ -12,7 +12,7 @@ import {
 } from "./matrix_cells.js";
 import { plotOf, stopsOf } from "./matrix_plot.js";
 import { follow, pointedLabel, putDrawing } from "./pointed.js";
-import { themed, whenSized } from "./sized.js";
+import { lookOf, themed, whenSized } from "./sized.js";
 import { stateOf } from "./state.js";
 
 /** @typedef {import("./matrix_cells.js").Matrix} Matrix */
@@ -112,10 +112,8 @@ class MatrixView {
     if (!this.place.clientWidth) return;
     this.layer = layer;
     this.shown = shownOf(this.matrix, layer, this.orders.value);
-    const look = { stops: stopsOf(themed("--heat")), text: themed("--text"),
-      faint: themed("--faint"), line: themed("--line-strong"), font: themed("--font"),
-      width: this.place.clientWidth };
-    this.plot = plotOf(this.matrix, layer, this.shown, look);
+    this.plot = plotOf(this.matrix, layer, this.shown,
+      { ...lookOf(this.place), stops: stopsOf(themed("--heat")) });
     const { svg } = this.plot;
     putDrawing(this.place, svg, this.label, `${this.title}: ${layer.title}. The arrow keys go `
       + "through the cells, Enter keeps one; the table below has the numbers.");

@@ -10,7 +10,7 @@ import { allocatedAt, allocationsOf, axisOf, bandAt, bandName, instantAt, shorta
   tableOf, wordsOf } from "./memory_bands.js";
 import { plotOf } from "./memory_plot.js";
 import { follow, pointedLabel, putDrawing } from "./pointed.js";
-import { themed, whenSized } from "./sized.js";
+import { lookOf, whenSized } from "./sized.js";
 
 /** @typedef {import("./memory_bands.js").Track} Track */
 /** @typedef {import("./memory_bands.js").Stack} Stack */
@@ -99,10 +99,7 @@ class MemoryView {
     const [from, to] = [this.state.get("from"), this.state.get("to")].map(Number);
     /** @type {[number, number] | null} */
     const window = to > from ? [from, to] : null;
-    const plot = plotOf(track, this.axis, window, { colors: themed("--series").split(/\s+/),
-      text: themed("--text"), faint: themed("--faint"), grid: themed("--grid"),
-      line: themed("--line-strong"), raised: themed("--raised"), bad: themed("--bad"),
-      font: themed("--font"), width: this.place.clientWidth });
+    const plot = plotOf(track, this.axis, window, lookOf(this.place));
     this.plot = plot;
     const { svg } = plot;
     putDrawing(this.place, svg, this.label, `${this.title}. Left and right go through instants, up `

@@ -4,13 +4,13 @@ import { action, element, menu, searchBox } from "../elements.js";
 import { claimNow, isNamed } from "../evidence.js";
 import { human } from "../format.js";
 import { detailOf } from "../model.js";
-import { saveCanvas } from "../save.js";
+import { saveCanvas, saveSvg } from "../save.js";
 import { foldedTable } from "../table.js";
 import { sceneOf, stacked, wholeOf } from "./timeline_data.js";
 import { hasWords } from "./timeline_find.js";
 import { KEYS, listenToKeys } from "./timeline_keys.js";
 import { rangeTable, slicePanel, totalsTable } from "./timeline_panel.js";
-import { pictureOf } from "./timeline_picture.js";
+import { canvasOf, svgOf } from "./timeline_picture.js";
 import { listen } from "./timeline_pointer.js";
 import { TimelineView } from "./timeline_view.js";
 import { spanOf } from "./timeline_window.js";
@@ -95,8 +95,14 @@ class Timeline {
         action("+", { "aria-label": "Zoom in" }, () => view.zoom(1 / 1.6)),
         action("Fit", { "aria-label": "Fit the chosen slice or range" }, () => view.fit()),
         action("All", { title: "Show everything" }, () => view.whole()), select,
-        action("PNG", { class: "save", "aria-label": "Save what is seen of the timeline as PNG" },
-          () => saveCanvas(pictureOf(view.canvas, view.labels), "timeline"))));
+        this.save("SVG", () => saveSvg(svgOf(view), "timeline")),
+        this.save("PNG", () => saveCanvas(canvasOf(view), "timeline"))));
+  }
+
+  /** @param {string} kind @param {() => void} act */
+  save(kind, act) {
+    return action(kind, { class: "save",
+      "aria-label": `Save what is seen of the timeline as ${kind}` }, act);
   }
 
   keys() {
@@ -117,7 +123,7 @@ class Timeline {
     }
     if (known.length) {
       sentences.push("Ranks are on one clock by the ends of their collectives, which then agree to",
-        `${human(most, "ns")} (median of the worst rank).`);
+        `${human(most, "ns")} (median of the worst rank, in the repeat that is shown).`);
     }
     const apart = ranks.filter((/** @type {any} */ one) => one.residual_ns < 0).map(rankTitle);
     if (apart.length) {
