@@ -67,8 +67,8 @@ class Parts:
 
 
 def _table(name: str, table: result.Table, names: Mapping[int, str]) -> view.Table:
-    """Return `table`, called `name`, with the `names` of ranks in the columns that hold their numbers."""
-    kinds = [(is_rank(name), _is_step(name)) for name in table.columns]
+    """Return `table` as `name`, with the `names` of ranks in the columns of their numbers."""
+    kinds = [(is_rank(column), _is_step(column)) for column in table.columns]
     return view.Table(
         title=table.title,
         name=name,

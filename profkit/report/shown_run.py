@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
@@ -29,7 +30,8 @@ class ShownRun:
 
     def result_link(self, analysis: str) -> view.Link:
         """Link to the file of an analysis' result."""
-        return self.file_link(f"{self.run.elsewhere.get(analysis, '.')}/analyze/{analysis}.json")
+        folder = PurePosixPath(self.run.elsewhere.get(analysis, ""))
+        return self.file_link(str(folder / "analyze" / f"{analysis}.json"))
 
     def file_link(self, path: str) -> view.Link:
         """Link to `path` in the run's folder; quoted, so that no name becomes a scheme."""

@@ -63,7 +63,8 @@ class Timeline {
     listenToKeys(view, () => this.forget());
     listen(view.canvas, this.acts());
     this.listenToMinimap();
-    new ResizeObserver(() => view.arrange()).observe(this.place);
+    new ResizeObserver(() => { if (view.width !== view.arranged) view.arrange(); })
+      .observe(this.place);
     new MutationObserver(() => view.resize()).observe(document.documentElement,
       { attributes: true, attributeFilter: ["data-theme", "class"] });
     state.onChange(() => this.restore());

@@ -46,6 +46,8 @@ export class TimelineView {
     /** @type {Map<string, Slice[]>} */
     this.links = new Map();
     this.layout = layoutOf([], this.folded);
+    /** Width that lanes were put in place for. */
+    this.arranged = 0;
     this.isSelecting = false;
     this.isAsked = false;
     this.canvas = element("canvas", { class: "timeline-canvas", tabindex: 0, role: "application",
@@ -92,6 +94,7 @@ export class TimelineView {
     const room = Math.min(Math.max(height, LEAST_HEIGHT), MOST_HEIGHT, innerHeight * 0.75);
     this.scroller.style.height = `${room}px`;
     this.canvas.style.height = `${room}px`;
+    this.arranged = this.width;
     this.resize();
   }
 
