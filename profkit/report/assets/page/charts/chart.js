@@ -82,7 +82,9 @@ function chooser(holder, chart, table, values) {
       if (!namesIn(other).includes(chosenText)) continue;
       other.value = chosenText;
       const figure = other.closest("figure");
-      if (figure) charts.get(figure)?.redraw();
+      const known = figure && charts.get(figure);
+      if (known) known.redraw();
+      else other.dispatchEvent(new Event("change"));
     }
   });
   const beside = [...(holder.closest(".analysis")?.querySelectorAll("select") ?? [])];

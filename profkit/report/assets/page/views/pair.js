@@ -34,9 +34,10 @@ export function pair({ runs, overview: { tables: [glance, every] } }) {
         number(before, unit), number(after, unit),
         difference === null ? "" : human(difference, unit),
         factor === null ? "" : human(factor, "ratio")]));
-    place.replaceChildren(beside("Key numbers of the two runs", glance),
+    place.replaceChildren(element("p", { class: "note" }, glance.note),
+      beside("Key numbers of the two runs", glance),
       drawer("All numbers of the two runs", beside("All numbers of the two runs", every)),
-      element("p", { class: "note" }, "How sure a difference is, and what causes it:"),
+      element("p", { class: "note" }, "How sure that is, and what causes it:"),
       command(`profkit compare ${every.rows[a][0]} ${every.rows[b][0]}`,
         "Command that compares the two runs"));
   };

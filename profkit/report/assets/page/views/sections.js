@@ -134,9 +134,9 @@ function perfetto({ archive, trace, command: text }) {
       ": each rank with its name, all on one clock.");
   }
   return explain("Open in Perfetto", element("p", {}, element("code", {}, "profkit open"),
-    " shows this page with a link that opens all ranks in Perfetto. Or drag ",
+    " shows this page with a link that does. Or drag to ui.perfetto.dev: ",
     element("a", { href: trace.href, download: "" }, trace.text),
-    ` to ui.perfetto.dev, or ${archive.text}, which this writes:`), command(text, "Command"));
+    `, or ${archive.text}, which this writes:`), command(text, "Command"));
 }
 
 /**
