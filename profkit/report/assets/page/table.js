@@ -214,9 +214,11 @@ class TableView {
     scroller.classList.toggle("scrolled", isScrolled);
     this.grid.setAttribute("aria-rowcount", String(isScrolled ? count + 1 : to - from + 1));
     this.drawn.clear();
+    this.size([]);
     if (isScrolled) {
       scroller.scrollTop = 0;
       this.showWindow();
+      this.size([this.grid, ...this.heads].map((one) => `${one.offsetWidth}px`));
     } else this.fill(from, to, 0);
     if (count === 0) {
       this.body.append(element("tr", {}, element("td", { colspan: this.table.columns.length },
@@ -254,12 +256,20 @@ class TableView {
     if (had instanceof HTMLElement && this.body.contains(had)) had.focus({ preventScroll: true });
   }
 
+  /**
+   * Keeps columns as wide as they are: looking for their widths in each frame makes it late.
+   * @param {string[]} widths of the table and its columns, empty for those of the rows
+   */
+  size([whole = "", ...widths]) {
+    this.grid.style.tableLayout = whole && "fixed";
+    this.grid.style.width = whole;
+    this.heads.forEach((head, index) => { head.style.width = widths[index] ?? ""; });
+  }
+
   showWindow() {
     const { scrollTop, clientHeight } = this.scroller;
     this.fill(...windowOf(scrollTop, clientHeight || innerHeight, ROW_HEIGHT, this.order.length),
       ROW_HEIGHT);
-    // Columns that became narrower would make all of it jump.
-    for (const head of this.heads) head.style.minWidth = `${head.offsetWidth}px`;
   }
 
   /** Asks for the rows that are in sight once the frame is drawn. */

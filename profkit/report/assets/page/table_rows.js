@@ -93,7 +93,7 @@ export function found(table, words, column, direction) {
     const isText = !isNumeric(table, column);
     const keys = table.rows.map((row) => keyOf(isText ? row[column]?.toString() ?? null
       : row[column]));
-    order.sort((a, b) => compared(keys[a], keys[b], direction) || a - b);
+    order.sort((a, b) => compared(keys[a], keys[b], direction));
   }
   return order;
 }
