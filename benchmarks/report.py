@@ -1,6 +1,6 @@
 """How large reports are, and how fast they open and answer, in Chromium.
 
-    python benchmarks/report.py [--runs 1 100 500] [--slices 100000]
+    python benchmarks/report.py [--runs 1 100 500] [--slices 100000] [--rows 100000]
 
 Generates result trees (those of the tests, a table of each run with 5,000 rows, which is more than
 there is room for), writes their report and opens it from its file, offline, in a window of 1,400 by
@@ -8,10 +8,13 @@ there is room for), writes their report and opens it from its file, offline, in 
 paint and until the view is there, elements, memory of the page's script, and the slowest of some
 answers: each view, the search, a sorted table, with the CPU milliseconds of the page thread, that
 other work on the machine does not lengthen. Then draws a step of as many slices as asked for and
-prints how long frames take while it is zoomed. Medians of 3 openings; needs `chromium` on the path.
+prints how long the first look at it takes, and frames while it is zoomed; and a table of as many
+rows, with no limit to the page: how long it takes to show all, sort and search, and frames while it
+is scrolled. Medians of 3 openings; needs `chromium` on the path.
 """
 
 import argparse
+import json
 import os
 import shutil
 import statistics
@@ -35,6 +38,7 @@ from profkit.testing import ORIGIN_NS, run
 from tests.report.demo import build
 
 _OPENINGS = 3
+_MOST_ROWS = 5000
 _PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? NaN"
 _ANSWER = """async act => {
   const begun = performance.now();
@@ -57,6 +61,40 @@ _FRAMES = """async () => {
   }
   return frames;
 }"""
+_SCROLLED = """async () => {
+  const place = document.querySelector('.scrolled');
+  const frames = [];
+  let last = await new Promise(requestAnimationFrame);
+  for (let turn = 0; turn < 120; turn += 1) {
+    place.scrollTop += turn % 40 < 20 ? 900 : 40_000;
+    const now = await new Promise(requestAnimationFrame);
+    frames.push(now - last);
+    last = now;
+  }
+  return frames;
+}"""
+_LARGEST = """
+const largest = () => [...document.querySelectorAll('.table')].sort((a, b) => (
+  rowsOf(b) - rowsOf(a)))[0];
+const rowsOf = table => Math.max(0, ...(table.querySelector('.count')?.textContent ?? '')
+  .replaceAll(',', '').split(/[^0-9]/).map(Number));
+"""
+_ALL = _LARGEST + "largest().querySelector('button[aria-label^=\"Show all\"]').click()"
+_SORT_LARGEST = _LARGEST + "largest().querySelector('thead button').click()"
+_WORDS = f"""{_LARGEST}
+const input = largest().querySelector('input');
+input.value = 'e';
+input.dispatchEvent(new Event('input'));
+"""
+_FIRST_LOOK = """async () => {
+  const begun = performance.now();
+  location.hash = '#/timeline';
+  while (!document.querySelector('.timeline:not([aria-busy])')) {
+    await new Promise(done => setTimeout(done));
+  }
+  await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
+  return performance.now() - begun;
+}"""
 _SORT = "document.querySelector('main thead button').click()"
 _SEARCH = """
 document.getElementById('find').click();
@@ -72,6 +110,7 @@ def main(argv: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, nargs="*", default=[1, 100, 500])
     parser.add_argument("--slices", type=int, default=100_000)
+    parser.add_argument("--rows", type=int, default=100_000)
     options = parser.parse_args(argv)
     print(f"code {code_bytes() / 1e3:.0f} kB")
     with sync_playwright() as playwright:
@@ -82,23 +121,29 @@ def main(argv: Sequence[str]) -> None:
                 print(f"{count:4} runs: {_measured(browser, page, seconds)}", flush=True)
         if options.slices:
             with _tree(1, slices=options.slices) as (page, _):
-                print(f"{options.slices:,} slices: {_zoomed(browser, page)}")
+                print(f"{options.slices:,} slices: {_zoomed(browser, page)}", flush=True)
+        if options.rows:
+            with _tree(1, rows=options.rows) as (page, _):
+                print(f"{options.rows:,} rows: {_scrolled(browser, page)}")
         browser.close()
 
 
 @contextmanager
-def _tree(count: int, slices: int = 0) -> Iterator[tuple[Path, float]]:
+def _tree(count: int, slices: int = 0, rows: int = 5000) -> Iterator[tuple[Path, float]]:
     """Write a result tree and its report; yield the page and the CPU seconds it took to write."""
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
-        selection = build(root, count=count, rows=5000, others=5000)
+        selection = build(root, count=count, rows=rows, others=5000)
         if slices:
             (folder,) = (root / "results" / "runs").iterdir()
             _write_timeline(folder / "analyze" / "step_timeline.json", slices)
         out = root / "results" / "report.html"
         os.chdir(root)
         begun = time.process_time()
-        write_report(["--selection", str(selection), "--out", str(out.relative_to(root))])
+        limits = {"max_rows_per_table": rows, "page_bytes": [{"runs": 1, "bytes": 100_000_000}]}
+        settings = ["--settings", json.dumps(limits if rows > _MOST_ROWS else {})]
+        where = ["--selection", str(selection), "--out", str(out.relative_to(root))]
+        write_report([*where, *settings])
         seconds = time.process_time() - begun
         os.chdir("/")
         yield out, seconds
@@ -155,8 +200,7 @@ def _measured(browser: Browser, page: Path, seconds: float) -> str:
             )
     with _opened(browser, page) as shown:
         nodes = shown.locator("*").count()
-        session = shown.context.new_cdp_session(shown)
-        session.send("Performance.enable", {"timeDomain": "threadTicks"})
+        session = _counting(shown)
         answers = {}
         for view in shown.locator("#tabs a").evaluate_all("links => links.map(a => a.hash)"):
             name = view[2:].partition("?")[0]
@@ -191,11 +235,48 @@ def _known(session: CDPSession) -> dict[str, float]:
 
 
 def _zoomed(browser: Browser, page: Path) -> str:
-    with _opened(browser, page, "#/timeline") as shown:
-        shown.wait_for_selector(".timeline:not([aria-busy])", timeout=60_000)
-        frames = sorted(shown.evaluate(_FRAMES))
-    middle, late = frames[len(frames) // 2], frames[len(frames) * 95 // 100]
-    return f"frames while zooming: median {middle:.1f} ms, 95 of 100 within {late:.1f} ms"
+    with _opened(browser, page) as shown:
+        shown.wait_for_selector(".mini svg")
+        session = _counting(shown)
+        before = _known(session)["TaskDuration"]
+        first = shown.evaluate(_FIRST_LOOK)
+        cpu = 1000 * (_known(session)["TaskDuration"] - before)
+        frames = shown.evaluate(_FRAMES)
+    return f"first look {first:.0f} ms, {cpu:.0f} CPU ms; zooming: {_in_words(frames)}"
+
+
+def _scrolled(browser: Browser, page: Path) -> str:
+    with _opened(browser, page, "#/compute") as shown:
+        shown.wait_for_selector("main thead button")
+        shown.evaluate("profkit.drawAll()")
+        session = _counting(shown)
+        acts = {"all": _ALL, "sort": _SORT_LARGEST}
+        answers = {name: _answered(shown, session, act) for name, act in acts.items()}
+        before = _known(session)["TaskDuration"]
+        # The search begins once the reader pauses.
+        shown.evaluate("words => new Function(words)()", _WORDS)
+        shown.wait_for_timeout(1000)
+        searched = _known(session)["TaskDuration"]
+        frames = shown.evaluate(_SCROLLED)
+        each = 1000 * (_known(session)["TaskDuration"] - searched) / len(frames)
+        count = shown.locator("*").count()
+    said = [f"{name} {ms:.0f} ms ({cpu:.0f} CPU ms)" for name, (ms, cpu) in answers.items()]
+    said += [f"search {1000 * (searched - before):.0f} CPU ms"]
+    scrolled = f"{_in_words(frames)}, {each:.1f} CPU ms each"
+    return f"{', '.join(said)}; scrolling: {scrolled}; {count} elements"
+
+
+def _in_words(frames: Sequence[float]) -> str:
+    ordered = sorted(frames)
+    middle, late = ordered[len(ordered) // 2], ordered[len(ordered) * 95 // 100]
+    return f"median {middle:.1f} ms a frame, 95 of 100 within {late:.1f} ms"
+
+
+def _counting(shown: Page) -> CDPSession:
+    """Return a session that counts the CPU time of the page."""
+    session = shown.context.new_cdp_session(shown)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    return session
 
 
 if __name__ == "__main__":

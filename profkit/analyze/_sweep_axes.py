@@ -26,14 +26,26 @@ def axes_of(behaviours: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, 
         for key in keys
         if key not in _NO_AXES and len({values.get(key) for values in flat.values()}) > 1
     ]
-    groups = {key.partition(".")[0] for key in varying if key.endswith(_NAME)}
-    kept = [key for key in varying if key.endswith(_NAME) or key.partition(".")[0] not in groups]
+    names = {key.partition(".")[0]: key for key in varying if key.endswith(_NAME)}
+    kept = [
+        key
+        for key in varying
+        if key.endswith(_NAME)
+        or (name := names.get(key.partition(".")[0])) is None
+        or not _follows(key, name, flat)
+    ]
     if len(kept) > 1 and _COMMAND in kept:
         kept.remove(_COMMAND)
     return {
         run: {key.removesuffix(_NAME): values.get(key, "") for key in kept}
         for run, values in flat.items()
     }
+
+
+def _follows(key: str, name: str, flat: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Say whether all runs with one choice of a group have one value of a setting of it."""
+    pairs = {(values.get(name), values.get(key)) for values in flat.values()}
+    return len(pairs) == len({choice for choice, _ in pairs})
 
 
 def in_words(choice: Mapping[str, Value]) -> str:

@@ -216,13 +216,18 @@ def _groups(points: Sequence[Point], axis: str) -> list[list[Point]]:
 
 
 def _drawings(points: Sequence[Point]) -> dict[str, Drawing]:
-    """Return the map of throughput and memory by two axes; nothing for another number of them."""
+    """Return the map of throughput and memory by the first axis and the others; nothing for one."""
     axes = [*points[0].choice]
-    if len(axes) != _TWO:
+    if len(axes) < _TWO:
         return {}
-    sides = [sorted({point.choice[axis] for point in points}, key=_in_order) for axis in axes]
-    placed = {tuple(point.choice[axis] for axis in axes): point for point in points}
-    cells = [placed.get(place) for place in itertools.product(*sides)]
+    first, *others = axes
+    ordered = sorted(points, key=lambda point: [_in_order(point.choice[axis]) for axis in others])
+    placed = {(point.choice[first], _beside(point, others)): point for point in points}
+    sides: list[list[Value]] = [
+        sorted({point.choice[first] for point in points}, key=_in_order),
+        [*dict.fromkeys(_beside(point, others) for point in ordered)],
+    ]
+    cells = [placed.get((row, column)) for row, column in itertools.product(*sides)]
     speed = points[0].speed
     layers = {
         (speed.title, speed.unit): [cell.speed.value if cell else None for cell in cells],
@@ -231,17 +236,24 @@ def _drawings(points: Sequence[Point]) -> dict[str, Drawing]:
         ],
     }
     rows, columns = (
-        {"of": axis, "names": values} for axis, values in zip(axes, sides, strict=True)
+        {"of": axis, "names": values}
+        for axis, values in zip((first, " and ".join(others)), sides, strict=True)
     )
     shown = [
         {"title": title, "group": "Sweep", "unit": unit, "columns": len(sides[1]), "values": values}
         for (title, unit), values in layers.items()
         if any(value is not None for value in values)
     ]
-    title = f"Runs by {axes[0]} and {axes[1]}"
+    title = f"Runs by {' and '.join(axes)}"
     names = [cell.run if cell else "" for cell in cells]
     data = {"rows": rows, "columns": columns, "layers": shown, "names": names}
     return {"by_axes": Drawing(kind="matrix", title=title, data=data)}
+
+
+def _beside(point: Point, axes: Sequence[str]) -> Value:
+    """Return where a run stands along some axes: its value, or its values in words."""
+    values = {axis: point.choice[axis] for axis in axes}
+    return in_words(values) if len(values) > 1 else values[axes[0]]
 
 
 def _in_order(value: Value) -> tuple[float, str]:

@@ -130,10 +130,8 @@ ChartKind: TypeAlias = Literal[
     "bar",
     "stacked_bar",
     "line",
-    "area",
     "scatter",
     "box",
-    "icicle",
     "sunburst",
     "forest",
     "waterfall",
@@ -145,12 +143,12 @@ class Chart:
     """A drawing of columns of one of the result's tables; the report draws it."""
 
     kind: ChartKind
-    """``stacked_bar`` and ``area`` stack the groups of `color`, or the columns of `y`.
+    """``stacked_bar`` stacks the groups of `color`, or the columns of `y`.
 
     ``forest`` draws factors with their intervals: `y` is the factor, its lower and its upper end.
     ``waterfall`` draws changes from one whole to another: `y` is where a bar starts and ends.
 
-    ``icicle`` and ``sunburst`` draw a tree: `x` holds paths from the root as folded stacks have
+    ``sunburst`` draws a tree: `x` holds paths from the root as folded stacks have
     them (names joined by semicolons), the one column of `y` what each row has beyond its children.
     """
 

@@ -1,8 +1,9 @@
 """Build the view of the report from the files of the runs; computes nothing but links."""
 
+import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from profkit.core import result
 from profkit.report import result_tree, shown_verdict, topics, view
@@ -52,6 +53,7 @@ def report_view(
     page: Page,
 ) -> view.Report:
     """Return the view of `selection`; `across` has the results of all its runs together."""
+    runs, across = _of_one_run(runs, across, settings)
     shown_runs = [
         ShownRun(run, f"run-{index}", page.folder) for index, run in enumerate(runs, start=1)
     ]
@@ -82,6 +84,26 @@ def report_view(
         max_bars=settings.max_bars,
     )
     return fitted(report, [parts for _, parts in prepared], parts_across, page.code_bytes, settings)
+
+
+def _of_one_run(
+    runs: Sequence[result_tree.Run], across: result_tree.Run, settings: Settings
+) -> tuple[Sequence[result_tree.Run], result_tree.Run]:
+    """Return runs and what is across them, where a single run has what topics of it name."""
+    if len(runs) != 1:
+        return runs, across
+    (run,) = runs
+    named = {name for topic in settings.topics for name in topic.analyses}
+    taken = {name: document for name, document in across.documents.items() if name in named}
+    folder = os.path.relpath(across.selected.folder, run.selected.folder)
+    own = replace(
+        run,
+        documents={**run.documents, **taken},
+        elsewhere=dict.fromkeys(taken, folder),
+        selected=replace(run.selected, analyses=(*run.selected.analyses, *taken)),
+    )
+    left = tuple(name for name in across.selected.analyses if name not in taken)
+    return [own], replace(across, selected=replace(across.selected, analyses=left))
 
 
 def _all_of(run: view.Run) -> list[view.Section]:
@@ -190,7 +212,7 @@ def _section(shown_run: ShownRun, index: int, name: str, parts: Parts) -> view.S
         charts=charts,
         tables=tables,
         abstentions=shown.abstentions,
-        file=shown_run.file_link(f"analyze/{name}.json"),
+        file=shown_run.result_link(name),
         is_silent=not (shown.metrics or shown.findings or shown.tables or shown.drawings),
     )
 
@@ -207,7 +229,7 @@ def _missing(shown_run: ShownRun, anchor: str, name: str, reason: str) -> view.S
         charts=(),
         tables=(),
         abstentions=(result.Abstention(what="all of this analysis", reason=reason),),
-        file=shown_run.file_link(f"analyze/{name}.json"),
+        file=shown_run.result_link(name),
     )
 
 

@@ -1,14 +1,20 @@
 """Runs side by side: their differences, key numbers, and charts of these."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from profkit.core import result
 from profkit.report import result_tree, view
 from profkit.report.column_labels import column
 from profkit.report.labelled_values import Number, Value
+from profkit.report.record import verdict_of
 from profkit.report.settings import Settings
 from profkit.report.shown_run import ShownRun, cell_value, run_label
 
+_UNPROFILED = (
+    "Step times are those of unprofiled steps. Causes, and differences of traces, are of traced "
+    "steps, which take longer."
+)
 _LOG_FROM = 8  # largest over smallest value of an axis that was swept by doubling
 
 
@@ -113,6 +119,9 @@ def overview(shown_runs: Sequence[ShownRun], settings: Settings) -> view.Drawn:
     keys = list(dict.fromkeys(_metric_keys(runs)))
     links = tuple(shown_run.anchor_link.href for shown_run in shown_runs)
     glance = _comparison(runs, settings.key_metrics, "Runs by their key numbers", links)
+    verdicts = [verdict for run in runs if (verdict := verdict_of(run))]
+    if any(verdict.is_unprofiled for verdict in verdicts):
+        glance = replace(glance, note=_UNPROFILED)
     every = _comparison(runs, keys, "All numbers of all runs", links)
     drawn, charts = _charts(runs, settings.key_metrics)
     return view.Drawn(tables=(glance, every, drawn), charts=charts)

@@ -17,7 +17,7 @@ _MAX_CELL = 1000
 _FEWEST_ROWS = 10
 _NO_STEP = -1
 # Charts that tell something of a single place: an interval, changes to a sum, a tree.
-_OF_ONE_PLACE = frozenset({"forest", "waterfall", "icicle", "sunburst"})
+_OF_ONE_PLACE = frozenset({"forest", "waterfall", "sunburst"})
 _OF_ROWS = frozenset({"box", "scatter"})
 
 
@@ -36,7 +36,9 @@ class Parts:
         positions = {key: len(self.tables) + i for i, key in enumerate(shown.tables)}
         first_chart, first_drawing = len(self.charts), len(self.drawings)
         drawn = [_chart(analysis, chart, shown, positions) for chart in shown.charts]
-        self.tables.extend(_table(table, names) for table in shown.tables.values())
+        self.tables.extend(
+            _table(f"{analysis}-{key}", table, names) for key, table in shown.tables.items()
+        )
         self.charts.extend(chart for chart in drawn if _compares(chart, self.tables[chart.table]))
         self.drawings.extend(shown.drawings.items())
         return (
@@ -64,11 +66,12 @@ class Parts:
         return view.Drawn(tables=tables, charts=charts, drawings=drawings), blocks
 
 
-def _table(table: result.Table, names: Mapping[int, str]) -> view.Table:
-    """Return `table` with the `names` of ranks in the columns that hold their numbers."""
-    kinds = [(is_rank(name), _is_step(name)) for name in table.columns]
+def _table(name: str, table: result.Table, names: Mapping[int, str]) -> view.Table:
+    """Return `table` as `name`, with the `names` of ranks in the columns of their numbers."""
+    kinds = [(is_rank(column), _is_step(column)) for column in table.columns]
     return view.Table(
         title=table.title,
+        name=name,
         columns=columns(table.columns),
         rows=tuple(
             tuple(

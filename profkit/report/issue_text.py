@@ -60,22 +60,24 @@ def _run(words: Words, run: view.Run, verdict: Verdict | None, *, several: bool)
         )
         yield ""
     for number, action in enumerate(shown.actions, start=1):
-        yield f"{number}. {_action(words, action, shown.traced_ms)}"
-    if shown.actions and shown.others:
+        yield f"{number}. {_action(words, action)}"
+    if shown.nothing:
+        yield shown.nothing
+    if (shown.actions or shown.nothing) and shown.others:
         yield ""
     for other in shown.others:
         yield f"- {other.title}: {words.prose(f'{other.headline} {other.advice}'.strip())}"
-    if shown.actions or shown.others:
+    if shown.actions or shown.nothing or shown.others:
         yield ""
     yield f"Confidence {shown.confidence}. {words.prose(' '.join((*shown.failed, *shown.passed)))}"
 
 
-def _action(words: Words, action: verdict_view.ToDo, whole_ms: str) -> str:
-    gain = f"**up to {action.gain} of {whole_ms} ms less**: " if action.gain else ""
+def _action(words: Words, action: verdict_view.ToDo) -> str:
     place = f" {words.code(action.place)}" if action.place not in action.advice else ""
     source = words.link("source", action.source)
     about = f"{action.confidence} confidence" + f", {source}" * bool(source)
-    return f"{gain}{words.plain(action.title)}. {words.prose(action.advice)}{place} ({about})"
+    title = f"**{action.gain}**: {words.plain(action.title)}."
+    return f"{title} {words.prose(action.advice)}{place} ({about})"
 
 
 def _runs(words: Words, report: view.Report) -> Iterator[str]:

@@ -131,6 +131,9 @@ class Run:
     captures: tuple[Captured, ...] = ()
     conversions: tuple[Conversion, ...] = ()
     documents: Mapping[str, result.Document] = field(default_factory=dict)
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+    """Folder, from this run's, of analyses whose results lie in another one."""
+
     files: tuple[File, ...] = ()
     failed_jobs: tuple[FailedJob, ...] = ()
 

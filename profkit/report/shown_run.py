@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
@@ -26,6 +27,11 @@ class ShownRun:
     def anchor_link(self) -> view.Link:
         """Link to the run within the page."""
         return view.Link(text=run_label(self.run), href=f"#{self.anchor}")
+
+    def result_link(self, analysis: str) -> view.Link:
+        """Link to the file of an analysis' result."""
+        folder = PurePosixPath(self.run.elsewhere.get(analysis, ""))
+        return self.file_link(str(folder / "analyze" / f"{analysis}.json"))
 
     def file_link(self, path: str) -> view.Link:
         """Link to `path` in the run's folder; quoted, so that no name becomes a scheme."""

@@ -1,18 +1,25 @@
 """The verdict on a run as the page shows it, with the numbers of the terminal."""
 
 from profkit.core.formatting import milliseconds
-from profkit.core.verdict import Action, Cause, Verdict
+from profkit.core.verdict import Action, Cause, Evidence, KernelVerdict, MemoryVerdict, Verdict
 from profkit.report import verdict_view
 from profkit.report.column_labels import column
 from profkit.report.labelled_values import Item
-from profkit.report.verdict_text import confidence, is_about_step, other_parts, step_parts
+from profkit.report.verdict_text import (
+    confidence,
+    is_about_step,
+    nothing_found,
+    other_parts,
+    step_parts,
+)
 
 _SHOWN_SHARE = 0.01
 
 
 def shown(verdict: Verdict) -> verdict_view.RunVerdict:
     """Return what the page shows of `verdict`."""
-    parts = [cause for cause in step_parts(verdict.causes) if cause.share >= _SHOWN_SHARE]
+    every = step_parts(verdict.causes)
+    parts = [cause for cause in every if cause.share >= _SHOWN_SHARE]
     causes = {cause.id: cause for cause in verdict.causes}
     about_step = is_about_step(verdict)
     return verdict_view.RunVerdict(
@@ -23,9 +30,19 @@ def shown(verdict: Verdict) -> verdict_view.RunVerdict:
         traced_ms=milliseconds(verdict.traced_ms),
         is_unprofiled=verdict.is_unprofiled,
         parts=tuple(map(_part, parts)),
-        actions=tuple(_action(action, causes.get(action.cause)) for action in verdict.actions),
+        small=tuple(
+            f"{cause.title} {milliseconds(cause.ms_per_step)} ms"
+            for cause in every
+            if 0 < cause.share < _SHOWN_SHARE
+        ),
+        actions=tuple(
+            _action(action, causes.get(action.cause), verdict) for action in verdict.actions
+        ),
+        nothing="" if verdict.actions or not parts else nothing_found(verdict),
         others=tuple(
-            verdict_view.OtherVerdict(title=title, headline=part.headline, advice=advice)
+            _memory(title, part, advice)
+            if isinstance(part, MemoryVerdict)
+            else _kernels(title, part, advice)
             for title, part, advice in other_parts(verdict)
         ),
         failed=tuple(check.message for check in verdict.trust if not check.passed),
@@ -42,19 +59,58 @@ def _part(cause: Cause) -> verdict_view.StepPart:
     )
 
 
-def _action(action: Action, cause: Cause | None) -> verdict_view.ToDo:
+def _action(action: Action, cause: Cause | None, verdict: Verdict) -> verdict_view.ToDo:
     numbers = action.evidence if cause is None else {**cause.evidence, **action.evidence}
     return verdict_view.ToDo(
         title=action.title,
         cause=action.cause,
         cause_title="" if cause is None else cause.title,
-        gain=milliseconds(action.gain_ms) if action.gain_ms else "",
+        gain=f"up to {milliseconds(action.gain_ms)} of {milliseconds(verdict.traced_ms)} ms less"
+        if action.gain_ms
+        else "gain not known",
         advice=action.advice,
         place=action.place,
         confidence=action.confidence.value,
         source=action.source,
-        evidence=tuple(_item(name, value) for name, value in numbers.items()),
+        evidence=_items(numbers),
     )
+
+
+def _memory(title: str, memory: MemoryVerdict, advice: str) -> verdict_view.OtherVerdict:
+    # Without a place, what fills most of it is what its bands are called.
+    names = [memory.place] if memory.place else [*memory.filled_by][:1]
+    return verdict_view.OtherVerdict(
+        title=title,
+        topic="memory",
+        headline=memory.headline,
+        advice=advice,
+        gain="",
+        confidence=memory.confidence.value,
+        source=memory.source,
+        names=tuple(names),
+        evidence=_items(memory.evidence),
+    )
+
+
+def _kernels(title: str, kernels: KernelVerdict, advice: str) -> verdict_view.OtherVerdict:
+    of = f"{kernels.launches} measured launch{'es' if kernels.launches > 1 else ''}"
+    return verdict_view.OtherVerdict(
+        title=title,
+        topic="compute",
+        headline=kernels.headline,
+        advice=advice,
+        gain=f"up to {kernels.gain_percent:.0f} % of {of} less"
+        if kernels.gain_percent
+        else "gain not known",
+        confidence=kernels.confidence.value,
+        source="",
+        names=(kernels.kernel,),
+        evidence=_items({"launches": kernels.launches, **kernels.evidence}),
+    )
+
+
+def _items(evidence: Evidence) -> tuple[Item, ...]:
+    return tuple(_item(name, value) for name, value in evidence.items())
 
 
 def _item(name: str, value: str | float) -> Item:

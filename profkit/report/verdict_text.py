@@ -49,13 +49,22 @@ def _lines(verdict: Verdict, width: int, most: int) -> list[str]:
     for number, action in enumerate(verdict.actions, start=1):
         found += _fitting([f"{number}  {_title(action)}.", *_sentences(action.advice)], width, most)
     if not verdict.actions and verdict.traced_ms > 0:
-        found.append("Nothing stands out that is worth a change.")
+        found += _wrapped(nothing_found(verdict), width)
     for title, part, advice in other_parts(verdict):
         alone = 2 if verdict.actions else 5
         says_it = part.headline.startswith(title)
         said = part.headline if says_it else f"{title}: {part.headline}"
         found += _fitting([said, *_sentences(advice)], width, alone)
     return [*found, *_trust(verdict, width, most)]
+
+
+def nothing_found(verdict: Verdict) -> str:
+    """Return what is said where there is no action: found nothing, or could not look."""
+    unseen = {cause for check in verdict.trust if not check.passed for cause in check.silences}
+    if not unseen:
+        return "Nothing stands out that is worth a change."
+    named = [name for cause, name in _UNSEEN.items() if cause in unseen]
+    return f"Could not look at {' and '.join(named or ['the causes'])}: see why below."
 
 
 def step_time(verdict: Verdict) -> str:
@@ -198,6 +207,12 @@ def _trust(verdict: Verdict, width: int, most: int) -> list[str]:
     return made
 
 
+_UNSEEN = {
+    "gpu_computing": "GPU work",
+    "gpu_idle": "GPU idle time",
+    "exposed_communication": "communication",
+    "exposed_communication.waiting": "who waits for whom",
+}
 _SURE = [Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH]
 _ALWAYS = ("steps", "ranks", "profiler overhead")
 _IN_SHORT = {

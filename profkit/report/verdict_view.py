@@ -27,7 +27,7 @@ class ToDo:
 
     cause_title: str
     gain: str
-    """Upper bound of its gain in ms of a traced step, empty for none."""
+    """Upper bound of its gain, with what it is of."""
 
     advice: str
     place: str
@@ -41,8 +41,20 @@ class OtherVerdict:
     """What fills the memory of a run, or what its measured kernels wait for."""
 
     title: str
+    topic: str
+    """Name of the view that shows its evidence."""
+
     headline: str
     advice: str
+    gain: str
+    """Upper bound of its gain, with what it is of; empty where that has no sense."""
+
+    confidence: str
+    source: str
+    names: tuple[str, ...]
+    """Names in tables and drawings that are its evidence."""
+
+    evidence: tuple[Item, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,7 +72,13 @@ class RunVerdict:
     """Whether `step_ms` is of unprofiled steps; `traced_ms` is what the causes sum to."""
 
     parts: tuple[StepPart, ...]
+    small: tuple[str, ...]
+    """Parts that are too small to be drawn, with their ms."""
+
     actions: tuple[ToDo, ...]
+    nothing: str
+    """What is said where there is no action; empty where there is one, or no step."""
+
     others: tuple[OtherVerdict, ...]
 
     failed: tuple[str, ...]

@@ -26,6 +26,9 @@ class Table:
     """Rows that the page draws, sorts and searches."""
 
     title: str
+    name: str = ""
+    """Part of the page's address, where its order and columns are kept; empty for its title."""
+
     columns: tuple[Column, ...]
     rows: tuple[tuple[Value, ...], ...]
     note: str = ""
@@ -226,6 +229,20 @@ class RankFiles:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Perfetto:
+    """The timeline of all ranks for Perfetto."""
+
+    archive: Link
+    """A trace for each rank and the manifest, which `profkit open` makes when it is asked for."""
+
+    trace: Link
+    """All ranks in one file."""
+
+    command: str
+    """Writes the archive."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Topic:
     """A view of a run: analyses of one subject, with the files that go with them."""
 
@@ -236,6 +253,7 @@ class Topic:
     title: str
     sections: tuple[Section, ...]
     opened: tuple[RankFiles, ...]
+    perfetto: Perfetto | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

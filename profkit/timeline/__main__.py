@@ -46,10 +46,22 @@ def main(argv: Sequence[str]) -> None:
     progress_events.emit("finished", **about)
 
 
+def archived(folder: Path, tool: str) -> bytes:
+    """Return the few steps of a run that are drawn if none are named, as a tar for Perfetto."""
+    defaults = _parser().parse_args([folder.name, "--tool", tool])
+    tables, _ = _tables(folder, tool, defaults.repeat, python=False)
+    how = {
+        "steps": few_steps(tables, defaults.skip_first, defaults.count),
+        "labels": _labels(_capture(folder, tool, defaults.repeat)),
+        "max_events": defaults.max_events,
+    }
+    return archive(timelines_by_rank(tables, **how), clocks_of(tables)[0], folder.name)
+
+
 def _run(args: argparse.Namespace) -> None:
     folder = RUNS / args.run
     tables, hashes = _tables(folder, args.tool, args.repeat, python=args.python)
-    capture = folder / "capture" / args.tool / f"rep{args.repeat}" / "capture.json"
+    capture = _capture(folder, args.tool, args.repeat)
     steps = (
         _step_numbers(args.steps) if args.steps else few_steps(tables, args.skip_first, args.count)
     )
@@ -124,6 +136,10 @@ def _tables(
             hint = f"the runs in {RUNS}: {known}"
             raise InputError(f"{path}: no such table", hint=hint) from None
     return found, hashes
+
+
+def _capture(folder: Path, tool: str, repeat: int) -> Path:
+    return folder / "capture" / tool / f"rep{repeat}" / "capture.json"
 
 
 def _table(folder: Path, tool: str, name: str) -> Path:

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from profkit.analyze import sweep
+from profkit.analyze._sweep_axes import axes_of
 from profkit.analyze.shared.step_times import step_time_title
 from profkit.core.result import Metric, Result, table
 
@@ -151,6 +152,35 @@ def test_scaling_is_throughput_per_rank_over_that_of_the_fewest():
     assert "With 4 ranks, throughput per rank is 70% of that with fewest." in [
         finding.message for finding in found.findings
     ]
+
+
+def test_a_setting_that_does_not_follow_from_its_group_is_an_axis_of_its_own():
+    runs = {
+        f"{name}-{backend}": {"zero": {"name": name, "backend": backend, "stage": int(name[-1])}}
+        for name in ("zero1", "zero2")
+        for backend in ("torch", "deepspeed")
+    }
+    assert axes_of(runs)["zero1-torch"] == {"zero": "zero1", "zero.backend": "torch"}
+
+
+def test_three_axes_make_a_map_of_the_first_and_the_others():
+    points = [
+        sweep.Point(
+            run=f"{zero}{batch}{dtype}",
+            choice={"zero": zero, "batch": batch, "dtype": dtype},
+            speed=Metric(value=batch, unit="per_s", title="Speed"),
+            memory=1.0,
+        )
+        for zero in ("zero1", "zero2")
+        for batch in (10, 2)
+        for dtype in ("fp32", "bf16")
+    ]
+    data = sweep._drawings(points)["by_axes"].data
+    assert data["rows"]["names"] == ["zero1", "zero2"]
+    assert data["columns"]["of"] == "batch and dtype"
+    assert data["columns"]["names"][0] == "batch 2, bf16"
+    assert data["names"][0] == "zero12bf16"
+    assert len(data["names"]) == 8
 
 
 def test_two_axes_make_a_map_and_a_group_is_one_axis():

@@ -547,22 +547,11 @@ def _memory(batch: int, noise: random.Random, index: int) -> Result:
                 color="device",
             ),
             Chart(
-                kind="area",
-                title="Allocated memory, stacked",
-                table="timeline",
-                x="time_ns",
-                y=("allocated_bytes",),
-                color="device",
-            ),
-            *(
-                Chart(
-                    kind=kind,
-                    title=f"Memory by module, as {kind}",
-                    table="modules",
-                    x="module",
-                    y=("size_bytes",),
-                )
-                for kind in ("icicle", "sunburst")
+                kind="sunburst",
+                title="Memory by module, as a sunburst",
+                table="modules",
+                x="module",
+                y=("size_bytes",),
             ),
         ),
     )

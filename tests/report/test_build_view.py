@@ -216,6 +216,7 @@ def test_tables_and_charts_are_placed_by_position_and_keep_raw_values():
         tables=(
             view.Table(
                 title="Rows",
+                name="steps-rows",
                 columns=(view.Column(label="Name"), view.Column(label="Total", unit="ns")),
                 rows=(("x", 1), ("y", "1152921504606846976")),
                 total=2,
@@ -464,6 +465,30 @@ def test_what_is_about_all_runs_has_a_part_of_its_own_and_its_findings_count():
     )
     assert second.abstentions[0].what == "all of this analysis"
     assert shown.findings[0].first.run == view.Link(text="all runs", href="#across")
+
+
+def test_a_single_run_has_what_its_topics_name_of_the_results_across_runs():
+    tables = {"within": Table(title="From start to end", columns=("line",), rows=(("a",),))}
+    selected = result_tree.Selected(
+        run="all runs", folder="results/selection", analyses=("snapshot_diff", "trace_diff")
+    )
+    documents = {
+        name: document(name, Result(tables=tables)) for name in ("snapshot_diff", "trace_diff")
+    }
+    together = result_tree.Run(selected=selected, documents=documents)
+    one, other = run("a", batch=1), run("b", batch=2)
+
+    def titles(*runs):
+        selection = result_tree.Selection(
+            title="", runs=tuple(run.selected for run in runs), across=selected
+        )
+        shown = report_view(selection, runs, together, Settings(), PAGE)
+        memory = [topic for topic in shown.runs[0].topics if topic.name == "memory"]
+        own = [section for topic in memory for section in topic.sections]
+        return [section.file.href for section in own], len(shown.across.sections)
+
+    assert titles(one) == (["selection/analyze/snapshot_diff.json"], 1)
+    assert titles(one, other) == ([], 2)
 
 
 def test_what_is_about_all_runs_calls_them_as_the_page_does():

@@ -153,7 +153,7 @@ def test_orders_folds_and_ranks_are_kept_in_the_address(watched, frames):
     frames.get_by_label("Rank").select_option("rank 1")
     frames.get_by_text("1.00 µs (1,000 ns): 100.0% of all").wait_for()
     with watched.page.expect_download() as saved:
-        frames.get_by_role("button", name="as a file for speedscope").click()
+        frames.get_by_role("button", name="as speedscope").click()
     file = json.loads(saved.value.path().read_text())
     assert saved.value.suggested_filename == "a-step-by-module-operator-and-kernel.speedscope.json"
     assert (file["profiles"][0]["weights"], file["profiles"][0]["unit"]) == ([1000], "nanoseconds")

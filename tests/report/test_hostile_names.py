@@ -71,7 +71,7 @@ def hostile() -> Result:
         tables={"rows": Table(title=ALL, columns=("name", "time_ns"), rows=rows, note=ALL)},
         charts=(
             Chart(kind="bar", title=ALL, table="rows", x="name", y=("time_ns",), horizontal=True),
-            Chart(kind="icicle", title=ALL, table="rows", x="name", y=("time_ns",)),
+            Chart(kind="sunburst", title=ALL, table="rows", x="name", y=("time_ns",)),
         ),
         drawings={
             "costs": drawing, "unknown": unknown, **analyzed(analyze, **tables(ALL)).drawings

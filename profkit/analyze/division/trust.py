@@ -124,13 +124,15 @@ def _of_ranks(seen: Seen) -> Iterator[Trust]:
     if len(rows):
         waited = float(rows["wait_ns"].clip(lower=0).median())
         worst = float(clocks["residual_ns"].max())
+        repeats = clocks["repeat"].nunique()
+        of = f" in the worst of {repeats} repeats" if repeats > 1 else ""
         limit = max(_MOST_RESIDUAL * max(waited, float(rows["transfer_ns"].median())), 1e3)
         yield Trust(
             check="clocks",
             passed=worst <= limit,
-            message=f"Clocks of ranks agree within {duration(worst)}."
+            message=f"Clocks of ranks agree within {duration(worst)}{of}."
             if worst <= limit
-            else f"Clocks of ranks differ by up to {duration(worst)}: who waits is not known.",
+            else f"Clocks of ranks differ by up to {duration(worst)}{of}: who waits is not known.",
             silences=() if worst <= limit else ("exposed_communication.waiting",),
         )
 

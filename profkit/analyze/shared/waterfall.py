@@ -119,13 +119,20 @@ def waterfall(
     `unprofiled_ms` are the times of a step without a profiler, of each run by repeat.
     """
     parts = paired_parts(before, after)
-    return None if parts is None else waterfall_of(parts, unprofiled_ms)
+    return None if parts is None else waterfall_of(parts, unprofiled_ms, is_judged=True)
 
 
 def waterfall_of(
-    parts: PairedParts, unprofiled_ms: tuple[ByRepeat, ByRepeat] | None = None
+    parts: PairedParts,
+    unprofiled_ms: tuple[ByRepeat, ByRepeat] | None = None,
+    *,
+    is_judged: bool = False,
 ) -> Waterfall:
-    """Return the waterfall between two runs whose parts are known."""
+    """Return the waterfall between two runs whose parts are known.
+
+    Its ends are the means of steps, as everything else tells them, or those by which runs are
+    judged.
+    """
     times = parts.times.copy()
     is_timed = unprofiled_ms is not None and all(
         set(own) <= set(known) for own, known in zip(parts.repeats, unprofiled_ms, strict=True)
@@ -137,7 +144,8 @@ def waterfall_of(
             for repeat in own
         ]
         times.loc[OVERHEAD, "", "", ""] = known - times.sum()
-    times = _as_geometric(times)
+    if is_judged:
+        times = _as_geometric(times)
     whole = bar("", times, parts.pairs)
     causes = [
         _of_cause(str(cause), rows, parts.pairs)

@@ -4,6 +4,7 @@ import pytest
 
 from profkit.analyze.shared.matched_parts import matched, stacks
 from profkit.analyze.shared.paired_parts import paired_parts
+from profkit.analyze.shared.waterfall import waterfall_of
 from profkit.core.result import Result, Table
 
 COLUMNS = ("rank", "repeat", "cause", "module", "operator", "kernel", "calls_per_step")
@@ -24,6 +25,20 @@ def found(before, after):
     total = sum(ms for *_, ms in after) - sum(ms for *_, ms in before)
     assert sum(one.bar.difference_ms for one in made) == pytest.approx(total)
     return {(one.module, " + ".join(one.before), " + ".join(one.after)): one.change for one in made}
+
+
+def test_operators_and_stacks_sum_to_the_difference_of_the_waterfall():
+    before = causes(("", "aten::mm", "gemm", 4.0), ("", "aten::add", "add", 1.0), repeats=3)
+    rows = [(0, repeat, "gpu_computing", "", "aten::mm", "gemm", 1, ms)
+            for repeat, ms in enumerate((5.0, 9.0, 30.0))]  # fmt: skip
+    columns = (*COLUMNS, "ms_per_step")
+    after = Result(tables={"parts": Table(title="", columns=columns, rows=tuple(rows))})
+    parts = paired_parts(before, after)
+    whole = waterfall_of(parts).difference_ms
+    made = matched(parts)
+    assert sum(one.bar.difference_ms for one in made) == pytest.approx(whole)
+    drawn = stacks(parts, made)
+    assert sum(one.after_ms - one.before_ms for one in drawn) == pytest.approx(whole)
 
 
 BLOCK = (

@@ -46,6 +46,16 @@ test("an action about a rank marks its rows where ranks are compared, and nowher
     [["run-1-1", 1], ["run-1-2", 1]]);
 });
 
+test("a verdict on memory or kernels rests on its view and on the rows that it names", () => {
+  const others = [{ headline: "2 GiB at the peak", topic: "memory", names: ["f (a.py:3)"],
+    evidence: [] }];
+  const claim = claimOf("other~0", report, { ...run, verdict: { ...run.verdict, others } });
+  assert.equal(claim.topic, "memory");
+  const live = { title: "Live", columns: [{ label: "Line", unit: "" }], rows: [["g"], ["f (a.py:3)"]] };
+  assert.deepEqual([...rowsOf(live, claim)], [1]);
+  assert.equal(claimOf("other~1", report, { ...run, verdict: { ...run.verdict, others } }), null);
+});
+
 test("a finding rests on what it quotes and on the rows of its own analysis", () => {
   const key = keyOfFinding(finding, report, run);
   assert.equal(key, "run-1-2~1");

@@ -43,14 +43,6 @@ test("stacked bars stand on one another, what is negative below", () => {
   assert.deepEqual(ends, [[[0, 0, 1]], [[0, 1, 3], [1, 0, 5]], [[0, 0, -4]]]);
 });
 
-test("an area without a value between two of its own lies on the line through them", () => {
-  const rows = [["x", 0, 10], ["x", 2, 30], ["y", 0, 1], ["y", 1, 1], ["y", 2, 1]];
-  const shown = figureOf({ ...plain, kind: "area", x: 1, y: [2], color: 0 },
-    table([["Part", ""], ["Time", "count"], ["Held", "count"]], rows), 10);
-  assert.deepEqual(shown.series[0].points.map((p) => [p.at, p.high]), [[0, 10], [1, 20], [2, 30]]);
-  assert.deepEqual(shown.series[1].points.map((p) => [p.low, p.high]), [[10, 11], [20, 21], [30, 31]]);
-});
-
 test("names of ranks have the places of their numbers where they are many", () => {
   const rows = [["rank10_dp10_tp0_pp0", 1], ["rank2_dp2_tp0_pp0", 2]];
   const columns = [["Rank", ""], ["Time", "count"]];

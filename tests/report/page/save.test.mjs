@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { csvOf, fileName } from "../../../profkit/report/assets/page/save.js";
-import { found } from "../../../profkit/report/assets/page/table.js";
+import { found } from "../../../profkit/report/assets/page/table_rows.js";
 
 const shown = { title: "t", columns: [{ label: "Name", unit: "" }, { label: "Time", unit: "ns" }],
   rows: [["=1+1", 5], ['a "b", c', null], ["aten::mm", 12]], total: 3, links: [], best: [],

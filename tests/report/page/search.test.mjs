@@ -17,7 +17,9 @@ test("commands are found beside names, and alone after >", () => {
 });
 
 test("signs between letters may differ; titles of tables and findings are found", () => {
-  const table = { title: "Gain if compute could hide it", rows: [["nccl:all_reduce"], ["allreduce"], ["fit.py(12): step"]] };
+  const table = { title: "Gain if compute could hide it",
+    columns: [{ label: "Name", unit: "" }, { label: "Evidence", unit: "" }],
+    rows: [["nccl:all_reduce", ""], ["allreduce", '{"json": 1}'], ["fit.py(12): step", ""]] };
   const section = { title: "Overlap", anchor: "run-1-1", tables: [0],
     findings: [{ message: "Rank 7 is late" }] };
   const filled = { topics: [{ sections: [section] }], drawn: { tables: [table] } };
@@ -29,4 +31,5 @@ test("signs between letters may differ; titles of tables and findings are found"
   assert.equal(first("hide"), table.title);
   assert.equal(first("late"), "Rank 7 is late");
   assert.equal(first("--"), undefined);
+  assert.equal(first("json"), undefined);
 });

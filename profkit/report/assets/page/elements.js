@@ -1,6 +1,7 @@
 // Elements with their attributes and children; text stays text.
 
 const SVG = "http://www.w3.org/2000/svg";
+const TYPING_MS = 100;
 
 /** @typedef {Record<string, string | number>} Attributes */
 
@@ -41,6 +42,37 @@ export function shape(tag, attributes = {}, ...children) {
 export function action(text, attributes, act) {
   const made = element("button", { type: "button", ...attributes }, text);
   made.addEventListener("click", act);
+  return made;
+}
+
+/**
+ * A menu, which says what was chosen.
+ * @param {Attributes} attributes
+ * @param {[string, string][]} options value and text
+ * @param {(value: string) => void} choose
+ */
+export function menu(attributes, options, choose) {
+  const made = element("select", attributes,
+    ...options.map(([value, text]) => new Option(text, value)));
+  made.addEventListener("change", () => choose(made.value));
+  return made;
+}
+
+/**
+ * A place to search in, which says what was typed once the reader pauses.
+ * @param {string} title what is searched
+ * @param {string} placeholder
+ * @param {(text: string) => void} search
+ */
+export function searchBox(title, placeholder, search) {
+  const made = element("input", { type: "search", placeholder, "aria-label": title,
+    autocomplete: "off", spellcheck: "false" });
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let typing;
+  made.addEventListener("input", () => {
+    clearTimeout(typing);
+    typing = setTimeout(() => search(made.value.trim()), TYPING_MS);
+  });
   return made;
 }
 

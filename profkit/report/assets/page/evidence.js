@@ -14,6 +14,7 @@
  * @property {Set<string>} names of causes, kernels, operators and lines
  * @property {Item[]} facts such as a rank and a step
  * @property {Set<string>} scope titles of the tables in which rows of such a rank are evidence
+ * @property {string} [topic] name of the view that has its evidence
  */
 /** @typedef {{section: Section, rows: number}} Place */
 
@@ -31,7 +32,7 @@ export function highlight(claim) {
 }
 
 /**
- * The claim of a key of the address: `part~0`, `action~1`, or an anchor and the finding's place.
+ * The claim of a key of the address: `part~0`, `action~1`, `other~0`, or an anchor and the finding's place.
  * @param {string} key
  * @param {Report} report
  * @param {Run} run
@@ -51,6 +52,11 @@ export function claimOf(key, report, run) {
     const compared = run.topics.filter(({ name }) => name === "ranks");
     return { text: title, cause, names: new Set(names), facts,
       scope: titlesOf(compared.flatMap(({ sections }) => sections), report, run) };
+  }
+  const other = where === "other" && run.verdict?.others[Number(at)];
+  if (other) {
+    return { text: other.headline, cause: "", names: new Set(other.names), facts: other.evidence,
+      scope: new Set(), topic: other.topic };
   }
   const section = sectionsOf(report, run).find(({ anchor }) => anchor === where);
   const finding = section?.findings[Number(at)];

@@ -6,6 +6,7 @@
 /**
  * @typedef {object} Table
  * @property {string} title
+ * @property {string} [name] part of the hash, where its order and columns are kept
  * @property {Column[]} columns
  * @property {Row[]} rows
  * @property {string} note
@@ -79,7 +80,8 @@
  * @property {Link} file
  */
 /** @typedef {{rank: string, repeat: number, links: Link[]}} RankFiles */
-/** @typedef {{anchor: string, name: string, title: string, sections: Section[], opened: RankFiles[]}} Topic */
+/** @typedef {{anchor: string, name: string, title: string, sections: Section[], opened: RankFiles[], perfetto: Perfetto | null}} Topic */
+/** @typedef {{archive: Link, trace: Link, command: string}} Perfetto */
 /** @typedef {{link: Link, size_bytes: number, opens_with: string}} OpenFile */
 /**
  * @typedef {object} Attempt
@@ -101,11 +103,14 @@
  * @property {string} traced_ms what the causes sum to
  * @property {boolean} is_unprofiled whether `step_ms` is of unprofiled steps
  * @property {StepPart[]} parts
+ * @property {string[]} small parts too small to be drawn
  * @property {Action[]} actions
- * @property {{title: string, headline: string, advice: string}[]} others
+ * @property {string} nothing what is said where there is no action
+ * @property {OtherVerdict[]} others
  * @property {string[]} failed
  * @property {string[]} passed
  */
+/** @typedef {{title: string, topic: string, headline: string, advice: string, gain: string, confidence: string, source: string, names: string[], evidence: Item[]}} OtherVerdict */
 /** @typedef {{title: string, cause: string, ms: string, share: number}} StepPart */
 /** @typedef {{title: string, cause: string, cause_title: string, gain: string, advice: string, place: string, confidence: string, source: string, evidence: Item[]}} Action */
 /**

@@ -4,7 +4,7 @@ import { copyOf, startCopying } from "./copy.js";
 import { openKeys, openSearch, startSearch } from "./dialogs.js";
 import { afterDrawing, drawAll, forget } from "./drawing.js";
 import { forgetStates, keepStateIn, stateChanged } from "./drawings/state.js";
-import { action, byId, element } from "./elements.js";
+import { action, byId, element, menu } from "./elements.js";
 import { claimOf, highlight } from "./evidence.js";
 import { choicesOf, filterIn, filtersOf, withFilter } from "./filters.js";
 import { human } from "./format.js";
@@ -122,11 +122,10 @@ function addressOf(view, run) {
 function showFilters() {
   byId("filters").replaceChildren(...evidenceBar(), ...choicesOf(runAt(current.run).drawn).map(
     ([label, key, values]) => {
-      const menu = element("select", {}, new Option("all", ""),
-        ...values.map((value) => new Option(value)));
-      menu.value = filterIn(current.state, key);
-      menu.addEventListener("change", () => filterBy(key, menu.value));
-      return element("label", { class: "field" }, label, menu);
+      const made = menu({}, [["", "all"], ...values.map((value) => (
+        /** @type {[string, string]} */ ([value, value])))], (value) => filterBy(key, value));
+      made.value = filterIn(current.state, key);
+      return element("label", { class: "field" }, label, made);
     }));
 }
 
@@ -139,7 +138,7 @@ function turnTo(run) {
 /** @param {Record<string, string>} state @param {boolean} isStep */
 function keep(state, isStep) {
   current = { ...current, state };
-  if (isStep) history.pushState(null, "", hashOf(current));
+  if (isStep && location.hash !== hashOf(current)) history.pushState(null, "", hashOf(current));
   else history.replaceState(null, "", hashOf(current));
   details();
 }
@@ -199,9 +198,9 @@ function filterBy(key, value) {
 }
 
 function startRuns() {
-  const menu = /** @type {HTMLSelectElement} */ (byId("runs-menu"));
-  menu.append(...page.runs.map(({ label }) => new Option(label)));
-  menu.addEventListener("change", () => turnTo(menu.selectedIndex));
+  const runs = /** @type {HTMLSelectElement} */ (byId("runs-menu"));
+  runs.append(...page.runs.map(({ label }) => new Option(label)));
+  runs.addEventListener("change", () => turnTo(runs.selectedIndex));
   byId("runs-field").hidden = page.runs.length === 1;
 }
 

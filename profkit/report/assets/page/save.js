@@ -1,5 +1,7 @@
 // What leaves the page: tables as CSV, drawings as SVG and PNG.
 
+import { action, element } from "./elements.js";
+
 /** @typedef {import("./model.js").Table} Table */
 
 /**
@@ -26,6 +28,22 @@ function cell(value) {
 export function fileName(title, ending) {
   const plain = title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
   return `${plain.slice(0, 60) || "profkit"}.${ending}`;
+}
+
+/**
+ * Buttons by which a drawing and its numbers leave.
+ * @param {string} title
+ * @param {Element} place that holds the drawing
+ * @param {() => Table | Promise<Table>} table
+ * @param {...[string, () => void]} more kinds of files
+ */
+export function saves(title, place, table, ...more) {
+  const drawn = () => /** @type {SVGSVGElement} */ (place.querySelector("svg"));
+  /** @type {[string, () => void][]} */
+  const kinds = [["SVG", () => saveSvg(drawn(), title)], ["PNG", () => savePng(drawn(), title)],
+    ["CSV", async () => saveCsv(await table(), title)], ...more];
+  return element("span", { class: "saves" }, ...kinds.map(([kind, act]) => action(kind,
+    { class: "save", "aria-label": `Save ${title} as ${kind}` }, act)));
 }
 
 /** @param {Blob} blob @param {string} name */
@@ -69,7 +87,7 @@ export function saveCanvas(canvas, title) {
  * @param {SVGSVGElement} svg
  * @param {string} title
  */
-export function savePng(svg, title) {
+function savePng(svg, title) {
   const { clientWidth: width, clientHeight: height } = svg;
   const image = new Image();
   image.addEventListener("load", () => {

@@ -1,6 +1,7 @@
 // One search over what the page holds and can do: runs, analyses, names in tables, frames, commands.
 
 import { detailOf } from "./model.js";
+import { FOR_PROGRAMS } from "./table_rows.js";
 
 /** @typedef {import("./model.js").Report} Report */
 /** @typedef {import("./model.js").Run} Run */
@@ -103,12 +104,12 @@ function offerNames(report, run, frames, offer) {
     for (const { message } of section.findings) offer(message, "finding", section.anchor);
     const tables = section.anchor.startsWith("run") ? run.drawn.tables : report.across.drawn.tables;
     for (const index of section.tables) {
-      const { rows, title } = tables[index];
+      const { columns, rows, title } = tables[index];
       offer(title, section.title, section.anchor);
       for (const row of rows) {
-        for (const cell of row) {
-          if (typeof cell === "string" && cell) offer(cell, `${section.title}, ${title}`,
-            section.anchor, { "details.of": cell });
+        for (const [at, cell] of row.entries()) {
+          if (typeof cell !== "string" || !cell || FOR_PROGRAMS.has(columns[at].label)) continue;
+          offer(cell, `${section.title}, ${title}`, section.anchor, { "details.of": cell });
         }
       }
     }

@@ -1,11 +1,13 @@
-// Tables: sorted, searched and paged over their data, so that 5,000 rows cost one page of DOM.
+// Tables: sorted, searched and paged over their data; of all rows only those in sight are elements.
 
 import { stateOf } from "./drawings/state.js";
-import { action, element } from "./elements.js";
+import { action, element, searchBox } from "./elements.js";
 import { claimNow, rowsOf } from "./evidence.js";
 import { NOT_KNOWN, human, raw, withoutFolders } from "./format.js";
 import { subjectColumn, subjectOf, thingColumns } from "./known.js";
-import { saveCsv } from "./save.js";
+import { positionOf } from "./route.js";
+import { fileName, saveCsv } from "./save.js";
+import { found, isNumeric, silentColumns, windowOf } from "./table_rows.js";
 
 /** @typedef {import("./model.js").Table} Table */
 /** @typedef {import("./model.js").Value} Value */
@@ -15,79 +17,10 @@ const LINE = 58;
 // Rows that one sees at a glance: no search for them. Columns that one does not choose from.
 const FEW = 8;
 const FEW_COLUMNS = 4;
-// Rows of the longest page: more elements would make the browser wait.
-const LONG_PAGE = 2000;
-const TYPING_MS = 80;
-const DIGITS = 15;
-// Keys of rows and what was recorded of them as JSON, which CSV files and the search have.
-const FOR_PROGRAMS = new Set(["ID", "Evidence"]);
-
-/**
- * By what a value is sorted: numbers in a text by their size, and letters whatever their case.
- * A collator takes four times as long for a hundred thousand names.
- * @param {Value} value
- */
-function keyOf(value) {
-  return typeof value === "string"
-    ? value.toLowerCase().replace(/\d+/g, (digits) => digits.padStart(DIGITS, "0")) : value;
-}
-
-/**
- * What is not known goes last in both directions.
- * @param {Value} a
- * @param {Value} b
- * @param {number} direction
- */
-function compared(a, b, direction) {
-  if (a === null || b === null) return Number(a === null) - Number(b === null);
-  return (Number(a > b) - Number(a < b)) * direction;
-}
-
-/** @param {Table} table @param {number} column */
-export function isNumeric(table, column) {
-  let known = 0;
-  for (const row of table.rows) {
-    if (typeof row[column] === "string") return false;
-    if (row[column] !== null) known += 1;
-  }
-  return known > 0;
-}
-
-/**
- * Columns that are not shown at first: those without a value, and what programs read.
- * @param {Table} table
- * @returns {Set<number>}
- */
-export function silentColumns({ columns, rows }) {
-  return new Set(columns.flatMap(({ label }, index) => (
-    index > 0 && (FOR_PROGRAMS.has(label) || rows.every((row) => row[index] === null
-      || row[index] === "")) ? [index] : [])));
-}
-
-/**
- * Positions of the rows that have all of the words, in order of a column.
- * @param {Table} table
- * @param {string[]} words in lower case
- * @param {number} column -1 for the order of the table
- * @param {number} direction 1 upwards, -1 downwards
- */
-export function found(table, words, column, direction) {
-  let order = table.rows.map((_, index) => index);
-  if (words.length) {
-    const has = (/** @type {number} */ index) => {
-      const text = table.rows[index].join("\n").toLowerCase();
-      return words.every((word) => text.includes(word));
-    };
-    order = order.filter(has);
-  }
-  if (column >= 0) {
-    const isText = !isNumeric(table, column);
-    const keys = table.rows.map((row) => keyOf(isText ? row[column]?.toString() ?? null
-      : row[column]));
-    order.sort((a, b) => compared(keys[a], keys[b], direction) || a - b);
-  }
-  return order;
-}
+const FOLDED_ROWS = 12;
+// Rows that are all drawn: of more, those that the scrolled part shows.
+const MOST_DRAWN = 100;
+const ROW_HEIGHT = 33;
 
 /**
  * @param {HTMLElement} place
@@ -95,7 +28,33 @@ export function found(table, words, column, direction) {
  * @param {number} pageSize
  */
 export function mountTable(place, table, pageSize) {
-  new TableView(place, table, pageSize).refresh();
+  new TableView(place, table, pageSize);
+}
+
+/**
+ * The place of a table, which is in it.
+ * @param {Table} table
+ * @param {number} pageSize
+ */
+export function placedTable(table, pageSize) {
+  const place = element("div", { class: "table-place" });
+  mountTable(place, table, pageSize);
+  return place;
+}
+
+/**
+ * A table behind a fold, made anew whenever it is opened, or refreshed while it is open.
+ * @param {string} title
+ * @param {() => Table | Promise<Table>} table
+ */
+export function foldedTable(title, table) {
+  const place = element("div", { class: "table-place" });
+  const made = element("details", { class: "explain" }, element("summary", {}, title), place);
+  const refresh = async () => {
+    if (made.open) mountTable(place, await table(), FOLDED_ROWS);
+  };
+  made.addEventListener("toggle", refresh);
+  return { made, refresh };
 }
 
 class TableView {
@@ -103,20 +62,23 @@ class TableView {
   constructor(place, table, pageSize) {
     this.table = table;
     this.pageSize = pageSize;
-    this.size = pageSize;
-    this.page = 0;
-    this.from = 0;
-    this.column = -1;
-    this.direction = 1;
-    /** @type {string[]} */
-    this.words = [];
+    this.state = stateOf((table.name || fileName(table.title, "")).replaceAll(".", ""));
     /** @type {number[]} */
     this.order = [];
+    /** Of what the state said when it was shown. @type {string | undefined} */
+    this.shown = undefined;
+    /** Rows that are drawn, by their element. @type {Map<Element, number>} */
+    this.drawn = new Map();
+    this.column = -1;
+    this.direction = 1;
+    this.page = 0;
+    this.isWhole = false;
+    this.isAsked = false;
+    /** Columns that are not shown. */
+    this.hidden = silentColumns(table);
     this.numeric = table.columns.map((_, index) => isNumeric(table, index));
     this.subject = subjectColumn(table);
     this.things = thingColumns(table).add(this.subject);
-    /** Columns that the reader does not want to see. */
-    this.hidden = silentColumns(table);
     this.best = new Set(table.best.map((marked) => marked.join()));
     const claim = claimNow();
     /** Rows that the highlighted claim rests on. */
@@ -127,11 +89,20 @@ class TableView {
     this.status = element("span", { class: "count", role: "status" });
     this.back = action("‹", { class: "page", "aria-label": "Previous page" }, () => this.turn(-1));
     this.forth = action("›", { class: "page", "aria-label": "Next page" }, () => this.turn(1));
-    this.more = table.rows.length > LONG_PAGE ? "Longer pages" : "Show all";
-    this.whole = action(this.more, { class: "page",
-      "aria-label": `${this.more}: ${table.title}` }, () => this.showMore());
-    place.replaceChildren(this.tools(), this.grid());
+    this.more = action("", { class: "page" }, () => this.set(
+      { rows: this.isWhole ? "" : "all", page: "" }));
+    this.search = searchBox(`Search in ${table.title}`, "Search",
+      (find) => this.set({ find, page: "" }, false));
+    this.grid = element("table", { class: this.numeric[0] ? "" : "named" },
+      element("thead", {}, element("tr", {}, ...this.heads)), this.body, this.foot);
+    this.scroller = element("div", { class: "scroller", tabindex: 0, role: "region",
+      "aria-label": table.title }, this.grid);
+    this.boxes = table.columns.map(() => this.box());
+    place.replaceChildren(this.tools(), this.scroller);
     this.body.addEventListener("click", (event) => this.clicked(event));
+    this.scroller.addEventListener("scroll", () => this.ask(), { passive: true });
+    this.state.onChange(() => this.restore(), this.body);
+    this.restore();
   }
 
   /**
@@ -143,58 +114,34 @@ class TableView {
     const clip = target.closest("span.clip");
     if (clip) unclip(clip);
     else if (getSelection()?.isCollapsed) {
-      const row = this.order[this.from + [...this.body.children].findIndex((one) => (
-        one.contains(target)))];
+      const row = this.drawn.get(target.closest("tr") ?? this.body) ?? -1;
       open(subjectOf(this.table, this.subject, this.table.rows[row]?.[this.subject]));
     }
   }
 
-  grid() {
-    return element("div", { class: "scroller", tabindex: 0, role: "region",
-      "aria-label": this.table.title },
-    element("table", { class: this.numeric[0] ? "" : "named" },
-      element("thead", {}, element("tr", {}, ...this.heads)), this.body, this.foot));
-  }
-
-  /** The columns, of which the reader hides what does not matter; the first stays. */
-  chooser() {
-    const boxes = this.table.columns.slice(1).map(({ label }, index) => {
-      const box = element("input", { type: "checkbox" });
-      box.checked = !this.hidden.has(index + 1);
-      box.addEventListener("change", () => {
-        if (box.checked) this.hidden.delete(index + 1);
-        else this.hidden.add(index + 1);
-        this.show();
-      });
-      return element("label", {}, box, ` ${label}`);
+  /** Hides a column, or shows it. */
+  box() {
+    const made = element("input", { type: "checkbox" });
+    made.addEventListener("change", () => {
+      const hidden = this.boxes.flatMap(({ checked }, at) => (checked ? [] : [at + 1]));
+      this.set({ hide: hidden.join("-") || "0" });
     });
-    return element("details", { class: "choose-columns" },
-      element("summary", {}, "Columns"), element("div", {}, ...boxes));
-  }
-
-  tools() {
-    const { table } = this;
-    const made = element("div", { class: "table-tools" });
-    if (table.rows.length > FEW) made.append(this.search(), this.status);
-    if (table.rows.length > this.pageSize) made.append(this.back, this.forth, this.whole);
-    if (table.columns.length > FEW_COLUMNS) made.append(this.chooser());
-    made.append(action("CSV", { class: "save", "aria-label": `Save ${table.title} as CSV` },
-      () => saveCsv(table, table.title)));
     return made;
   }
 
-  search() {
-    const made = element("input", { type: "search", placeholder: "Search",
-      "aria-label": `Search in ${this.table.title}`, autocomplete: "off", spellcheck: "false" });
-    /** @type {ReturnType<typeof setTimeout> | undefined} */
-    let waiting;
-    made.addEventListener("input", () => {
-      clearTimeout(waiting);
-      waiting = setTimeout(() => {
-        this.words = made.value.toLowerCase().split(/\s+/).filter(Boolean);
-        this.refresh();
-      }, TYPING_MS);
-    });
+  tools() {
+    const { table: { title, rows, columns } } = this;
+    const made = element("div", { class: "table-tools" });
+    if (rows.length > FEW) made.append(this.search, this.status);
+    if (rows.length > this.pageSize) made.append(this.back, this.forth, this.more);
+    if (columns.length > FEW_COLUMNS) {
+      // The first stays.
+      made.append(element("details", { class: "choose-columns" },
+        element("summary", {}, "Columns"), element("div", {}, ...this.boxes.slice(1).map(
+          (box, index) => element("label", {}, box, ` ${columns[index + 1].label}`)))));
+    }
+    made.append(action("CSV", { class: "save", "aria-label": `Save ${title} as CSV` },
+      () => saveCsv(this.table, title)));
     return made;
   }
 
@@ -206,7 +153,7 @@ class TableView {
     const button = element("button", { type: "button" }, ...parts);
     button.addEventListener("click", () => this.sortBy(index));
     const kind = this.numeric[index] ? "number" : "text";
-    return element("th", { scope: "col", class: kind, "aria-sort": "none" }, button);
+    return element("th", { scope: "col", class: kind }, button);
   }
 
   /**
@@ -215,59 +162,124 @@ class TableView {
    */
   sortBy(column) {
     const first = this.numeric[column] ? -1 : 1;
-    this.direction = this.column === column ? -this.direction : first;
-    this.column = column;
-    this.heads.forEach((head, index) => {
-      const sorted = this.direction === 1 ? "ascending" : "descending";
-      head.setAttribute("aria-sort", index === column ? sorted : "none");
-    });
-    this.refresh();
-  }
-
-  refresh() {
-    const order = found(this.table, this.words, this.column, this.direction);
-    const isMarked = (/** @type {number} */ row) => Number(this.marked.has(row));
-    this.order = this.column < 0 ? order.toSorted((a, b) => isMarked(b) - isMarked(a)) : order;
-    this.page = 0;
-    this.show();
+    const direction = this.column === column ? -this.direction : first;
+    this.set({ sort: String(direction * (column + 1)), page: "" });
   }
 
   /** @param {number} by */
   turn(by) {
-    this.page += by;
-    this.show();
+    this.set({ page: String(this.page + by + 1) }, false);
   }
 
-  showMore() {
-    const isShort = this.size === this.pageSize;
-    this.size = isShort ? LONG_PAGE : this.pageSize;
-    this.whole.textContent = isShort ? "Shorter pages" : this.more;
-    this.page = 0;
+  /** @param {Record<string, string>} values @param {boolean} [isStep] */
+  set(values, isStep = true) {
+    this.state.set(values, isStep);
+    this.restore();
+  }
+
+  /** Shows what the hash says. */
+  restore() {
+    const { table, state } = this;
+    const find = state.get("find");
+    const [sort, hide, rows, page] = ["sort", "hide", "rows", "page"].map((key) => state.get(key));
+    const said = [find, sort, hide, rows, page].join("\n");
+    if (said === this.shown) return;
+    this.shown = said;
+    this.column = table.columns[Math.abs(Number(sort)) - 1] ? Math.abs(Number(sort)) - 1 : -1;
+    this.direction = Math.sign(Number(sort));
+    this.hidden = hide ? new Set(hide.split("-").map((at) => Number(at) - 1).filter(Boolean))
+      : silentColumns(table);
+    if (document.activeElement !== this.search) this.search.value = find;
+    this.boxes.forEach((box, index) => { box.checked = !this.hidden.has(index); });
+    this.heads.forEach((head, index) => {
+      const sorted = this.direction === 1 ? "ascending" : "descending";
+      head.setAttribute("aria-sort", index === this.column ? sorted : "none");
+      head.hidden = this.hidden.has(index);
+    });
+    const order = found(table, find.toLowerCase().split(/\s+/).filter(Boolean), this.column,
+      this.direction);
+    const isMarked = (/** @type {number} */ row) => Number(this.marked.has(row));
+    this.order = this.column < 0 ? order.toSorted((a, b) => isMarked(b) - isMarked(a)) : order;
+    this.isWhole = rows === "all";
+    this.page = positionOf(page, 1, Math.ceil(order.length / this.pageSize));
     this.show();
   }
 
   show() {
     const count = this.order.length;
-    const from = this.page * this.size;
-    const to = Math.min(count, from + this.size);
-    this.from = from;
-    this.body.replaceChildren(...this.order.slice(from, to).map((index) => this.row(index)));
+    const { isWhole, page, pageSize, scroller } = this;
+    const isScrolled = isWhole && count > MOST_DRAWN;
+    const [from, to] = isWhole ? [0, count]
+      : [page * pageSize, Math.min(count, (page + 1) * pageSize)];
+    scroller.classList.toggle("scrolled", isScrolled);
+    this.grid.setAttribute("aria-rowcount", String(isScrolled ? count + 1 : to - from + 1));
+    this.drawn.clear();
+    this.size([]);
+    if (isScrolled) {
+      scroller.scrollTop = 0;
+      this.showWindow();
+      this.size([this.grid, ...this.heads].map((one) => `${one.offsetWidth}px`));
+    } else this.fill(from, to, 0);
     if (count === 0) {
-      const text = this.words.length ? "No row has all of these words." : "No rows.";
-      this.body.append(element("tr", {},
-        element("td", { colspan: this.table.columns.length }, text)));
+      this.body.append(element("tr", {}, element("td", { colspan: this.table.columns.length },
+        this.table.rows.length ? "No row has all of these words." : "No rows.")));
     }
     if (this.table.sums.length) this.sum(this.order.slice(from, to));
-    for (const row of this.foot.parentElement?.querySelectorAll("tr") ?? []) {
-      [...row.children].forEach((one, column) => one.toggleAttribute("hidden",
-        this.hidden.has(column)));
-    }
-    this.back.disabled = from === 0;
+    this.back.disabled = isWhole || from === 0;
     this.forth.disabled = to >= count;
+    this.more.textContent = isWhole ? "Show pages" : "Show all";
+    this.more.ariaLabel = `${this.more.textContent}: ${this.table.title}`;
     const total = this.table.rows.length;
     const range = count > to - from ? `${from + 1}–${to} of ` : "";
     const kept = count < total ? ` (of ${total.toLocaleString("en-US")})` : "";
     this.status.textContent = `${range}${count.toLocaleString("en-US")} rows${kept}`;
+  }
+
+  /**
+   * Puts rows in their place, and room for those that are not drawn.
+   * @param {number} from
+   * @param {number} to
+   * @param {number} height of a row that is not drawn
+   */
+  fill(from, to, height) {
+    const had = document.activeElement;
+    const known = new Map([...this.drawn].map(([row, index]) => [index, row]));
+    const rows = this.order.slice(from, to).map((index, at) => {
+      const made = known.get(index) ?? this.row(index);
+      made.setAttribute("aria-rowindex", String(from + at + 2));
+      return made;
+    });
+    this.drawn = new Map(rows.map((row, at) => [row, this.order[from + at]]));
+    const room = (/** @type {number} */ count) => (count * height
+      ? [element("tr", { style: `height: ${count * height}px`, "aria-hidden": "true" })] : []);
+    this.body.replaceChildren(...room(from), ...rows, ...room(this.order.length - to));
+    if (had instanceof HTMLElement && this.body.contains(had)) had.focus({ preventScroll: true });
+  }
+
+  /**
+   * Keeps columns as wide as they are: looking for their widths in each frame makes it late.
+   * @param {string[]} widths of the table and its columns, empty for those of the rows
+   */
+  size([whole = "", ...widths]) {
+    this.grid.style.tableLayout = whole && "fixed";
+    this.grid.style.width = whole;
+    this.heads.forEach((head, index) => { head.style.width = widths[index] ?? ""; });
+  }
+
+  showWindow() {
+    const { scrollTop, clientHeight } = this.scroller;
+    this.fill(...windowOf(scrollTop, clientHeight || innerHeight, ROW_HEIGHT, this.order.length),
+      ROW_HEIGHT);
+  }
+
+  /** Asks for the rows that are in sight once the frame is drawn. */
+  ask() {
+    if (this.isAsked || !this.scroller.classList.contains("scrolled")) return;
+    this.isAsked = true;
+    requestAnimationFrame(() => {
+      this.isAsked = false;
+      this.showWindow();
+    });
   }
 
   /**
@@ -291,12 +303,16 @@ class TableView {
     this.foot.replaceChildren(
       ...(left ? [line(`Other (${left.toLocaleString("en-US")})`,
         (column) => whole(column) - seen(column))] : []), line("All", whole));
+    for (const { cells } of this.foot.rows) {
+      [...cells].forEach((cell, column) => { cell.hidden = this.hidden.has(column); });
+    }
   }
 
   /** @param {number} index */
   row(index) {
     const made = element("tr", {}, ...this.table.rows[index].map((value, column) => (
       this.cell(index, column, value))));
+    [...made.cells].forEach((cell, column) => { cell.hidden = this.hidden.has(column); });
     if (this.marked.size) made.className = this.marked.has(index) ? "marked" : "dimmed";
     return made;
   }

@@ -1,36 +1,25 @@
 // Charts are drawn when they come into view, and again when the theme or their width changes.
 
-import { action, element } from "../elements.js";
+import { action, menu } from "../elements.js";
 import { stateOf } from "../drawings/state.js";
 import { human } from "../format.js";
-import { saveCsv, savePng, saveSvg } from "../save.js";
+import { saves } from "../save.js";
 import { drawFigure } from "./draw.js";
 import { figureOf, firstChoice } from "./figure.js";
 import { acrossDomain, layoutOf } from "./layout.js";
+import { lookOf } from "../drawings/sized.js";
 import { letDrag, pointOut } from "./pointer.js";
-import { TREES, drawTree } from "./tree.js";
+import { drawTree } from "./tree.js";
 
 /** @typedef {import("../model.js").Chart} Chart */
 /** @typedef {import("../model.js").Table} Table */
 /** @typedef {import("../model.js").Value} Value */
-/** @typedef {import("./layout.js").Look} Look */
 
-const ZOOMABLE = new Set(["line", "area", "scatter"]);
+const ZOOMABLE = new Set(["line", "scatter"]);
 /** @type {Map<Element, {redraw: () => void, width: number}>} */
 const charts = new Map();
 /** What a reader looks closer at: @type {WeakMap<Element, [number, number]>} */
 const windows = new WeakMap();
-
-/** @param {HTMLElement} place @returns {Look} */
-function lookOf(place) {
-  const style = getComputedStyle(document.documentElement);
-  const of = (/** @type {string} */ name) => style.getPropertyValue(name).trim();
-  return {
-    text: of("--text"), faint: of("--faint"), grid: of("--grid"), line: of("--line-strong"),
-    raised: of("--raised"), muted: of("--series-muted"), font: of("--font"),
-    colors: of("--series").split(/\s+/), width: place.clientWidth,
-  };
-}
 
 /**
  * Draws, and returns whether there was room to.
@@ -43,7 +32,7 @@ export function drawChart(holder, chart, table, maxBars) {
   const place = /** @type {HTMLElement} */ (holder.querySelector(".plot"));
   if (!place.clientWidth) return false;
   const shown = { ...table, rows: chosen(holder, chart, table) };
-  const cut = chart.kind in TREES ? drawTree(place, chart, shown, lookOf(place))
+  const cut = chart.kind === "sunburst" ? drawTree(place, chart, shown, lookOf(place))
     : plot(holder, place, chart, shown, maxBars);
   const notes = [chart.note];
   if (cut > 0) notes.push(`${cut.toLocaleString("en-US")} more in the table below.`);
@@ -58,25 +47,9 @@ export function drawChart(holder, chart, table, maxBars) {
     const redraw = () => drawChart(holder, chart, table, maxBars);
     charts.set(holder, { redraw, width: place.clientWidth });
     resized.observe(place);
-    holder.querySelector("figcaption")?.append(offers(holder, chart, table));
+    holder.querySelector("figcaption")?.append(saves(chart.title, place, () => table));
   }
   return true;
-}
-
-/**
- * What can be taken away from a chart.
- * @param {HTMLElement} holder
- * @param {Chart} chart
- * @param {Table} table
- */
-function offers(holder, chart, table) {
-  const drawing = () => /** @type {SVGSVGElement} */ (holder.querySelector(".plot svg"));
-  const of = (/** @type {string} */ kind) => ({ class: "save",
-    "aria-label": `Save ${chart.title} as ${kind}` });
-  return element("span", { class: "saves" },
-    action("SVG", of("SVG"), () => saveSvg(drawing(), chart.title)),
-    action("PNG", of("PNG"), () => savePng(drawing(), chart.title)),
-    action("CSV", of("CSV"), () => saveCsv(table, chart.title)));
 }
 
 /**
@@ -100,20 +73,23 @@ function chosen(holder, chart, table) {
  */
 function chooser(holder, chart, table, values) {
   const column = table.columns[chart.choose];
-  const select = element("select", { "aria-label": column.label });
-  select.append(...values.map((value) => new Option(
-    typeof value === "string" ? value : `${column.label} ${human(value, column.unit)}`)));
-  const beside = [...(holder.closest(".analysis")?.querySelectorAll("select") ?? [])];
-  select.selectedIndex = firstChoice(namesIn(select), beside.map((menu) => (
-    { names: namesIn(menu), chosen: menu.selectedIndex })));
-  select.addEventListener("change", () => {
+  const select = menu({ "aria-label": column.label }, values.map((value) => {
+    const text = typeof value === "string" ? value
+      : `${column.label} ${human(value, column.unit)}`;
+    return [text, text];
+  }), (chosenText) => {
     for (const other of holder.closest(".analysis")?.querySelectorAll("select") ?? []) {
-      if (![...other.options].some((option) => option.value === select.value)) continue;
-      other.value = select.value;
+      if (!namesIn(other).includes(chosenText)) continue;
+      other.value = chosenText;
       const figure = other.closest("figure");
-      if (figure) charts.get(figure)?.redraw();
+      const known = figure && charts.get(figure);
+      if (known) known.redraw();
+      else other.dispatchEvent(new Event("change"));
     }
   });
+  const beside = [...(holder.closest(".analysis")?.querySelectorAll("select") ?? [])];
+  select.selectedIndex = firstChoice(namesIn(select), beside.map((other) => (
+    { names: namesIn(other), chosen: other.selectedIndex })));
   holder.querySelector("figcaption")?.append(select);
   return select;
 }

@@ -52,7 +52,7 @@ export function drawFigure(figure, layout, look) {
  */
 /** @type {Record<string, (task: Task) => SVGElement>} */
 const KINDS = {
-  bar: drawBars, stacked_bar: drawBars, line: drawLine, area: drawArea, scatter: drawPoints,
+  bar: drawBars, stacked_bar: drawBars, line: drawLine, scatter: drawPoints,
   box: drawBoxes, forest: drawForest, waterfall: drawBars,
 };
 
@@ -202,22 +202,6 @@ function drawLine(task) {
     group.append(...kept.map(({ x, y }) => symbol(x, y, index, color)));
   }
   targets.push(...kept);
-  return group;
-}
-
-/** @param {Task} task */
-function drawArea(task) {
-  const { layout, series, targets } = task;
-  const group = shape("g", { class: "marks area", fill: fillOf(task) });
-  const shown = inFrame(series.points, layout);
-  const top = shown.map((point) => ({ x: layout.across(point.at), y: layout.up(point.high) }));
-  const base = shown.map((point) => ({ x: layout.across(point.at), y: layout.up(point.low) }));
-  if (shown.length) {
-    group.append(shape("path", { d: `${pathOf(top)}L${pathOf(base.reverse()).slice(1)}Z` }));
-  }
-  const told = shown.filter((point) => point.words.length);
-  targets.push(...thinned(told.map((point) => targetOf(point, layout)),
-    layout.frame.right - layout.frame.left));
   return group;
 }
 

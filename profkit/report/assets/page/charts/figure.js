@@ -46,7 +46,7 @@ import { nameColumn, subjectColumn, subjectOf } from "../known.js";
  * @property {number} cut bars that found no room
  */
 
-const NUMBERED = new Set(["line", "area", "scatter"]);
+const NUMBERED = new Set(["line", "scatter"]);
 const BARS = new Set(["bar", "stacked_bar", "forest", "waterfall"]);
 /** Charts of which one row is one thing, with a start and an end. */
 const RANGES = new Set(["forest", "waterfall"]);
@@ -69,9 +69,8 @@ export function figureOf(chart, table, maxBars) {
   const unit = table.columns[chart.y[0]].unit;
   const scale = scaleFor(unit, values.reduce((most, value) => Math.max(most, Math.abs(value)), 0));
   const groups = seriesOf(chart, table, rows);
-  const isStacked = chart.kind === "stacked_bar" || chart.kind === "area";
+  const isStacked = chart.kind === "stacked_bar";
   const series = groups.map((group) => made(chart, table, axis, scale.factor, group, groups));
-  if (chart.kind === "area") series.forEach((one) => fillGaps(one, series));
   if (isStacked) stack(series);
   const label = chart.y.length === 1 ? table.columns[chart.y[0]].label : "";
   return {
@@ -227,8 +226,7 @@ function made(chart, table, axis, factor, group, groups) {
     return { at, low: chart.kind === "scatter" || chart.kind === "line" ? high : 0, high,
       words: word(row), name: subjectOf(table, subject, row[subject]) };
   });
-  const isSorted = chart.kind === "line" || chart.kind === "area";
-  if (isSorted && !axis.names) points.sort((a, b) => a.at - b.at);
+  if (chart.kind === "line" && !axis.names) points.sort((a, b) => a.at - b.at);
   // "zero=none, line" has the colour of "zero=none", which it is about.
   const owner = groups.findIndex((one) =>
     group.name === one.name || group.name.startsWith(`${one.name}, `));
@@ -325,27 +323,6 @@ export function quantile(values, share) {
   const below = Math.floor(place);
   const above = Math.min(below + 1, values.length - 1);
   return values[below] + (values[above] - values[below]) * (place - below);
-}
-
-/**
- * Gives an area a value wherever another one has one: between its own, on the straight line.
- * @param {Series} one
- * @param {Series[]} all
- */
-function fillGaps(one, all) {
-  const own = one.points;
-  if (own.length === 0) return;
-  const places = [...new Set(all.flatMap((other) => other.points.map((point) => point.at)))];
-  places.sort((a, b) => a - b);
-  let next = 0;
-  one.points = places.flatMap((at) => {
-    while (next < own.length && own[next].at < at) next += 1;
-    if (next < own.length && own[next].at === at) return [own[next]];
-    if (next === 0 || next === own.length) return [{ at, low: 0, high: 0, words: [] }];
-    const [before, after] = [own[next - 1], own[next]];
-    const share = (at - before.at) / (after.at - before.at);
-    return [{ at, low: 0, high: before.high + (after.high - before.high) * share, words: [] }];
-  });
 }
 
 /**

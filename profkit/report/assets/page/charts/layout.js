@@ -135,8 +135,9 @@ function heightsOf(figure) {
 export function acrossDomain(figure) {
   if (figure.names) return [-0.5, Math.max(1, figure.names.length) - 0.5];
   const places = figure.series.flatMap((series) => series.points.map((point) => point.at));
-  const isJoined = figure.kind === "line" || figure.kind === "area";
-  if (!isJoined || figure.log.across) return domainOf(places, figure.log.across, false);
+  if (figure.kind !== "line" || figure.log.across) {
+    return domainOf(places, figure.log.across, false);
+  }
   const low = places.reduce((least, at) => Math.min(least, at), Infinity);
   const high = places.reduce((most, at) => Math.max(most, at), -Infinity);
   return low < high ? [low, high] : domainOf(places, false, false);

@@ -1,5 +1,6 @@
 // What is under the pointer or chosen with the arrow keys, and a part of the axis to look closer at.
 
+import { pointedLabel } from "../drawings/pointed.js";
 import { element } from "../elements.js";
 
 /** @typedef {import("./draw.js").Target} Target */
@@ -37,7 +38,7 @@ export function nearest(targets, x, y) {
  * @param {(name: string) => void} choose what a click on a named target does
  */
 export function pointOut(place, svg, targets, choose) {
-  const label = element("div", { class: "pointed", role: "status", hidden: "" });
+  const label = pointedLabel();
   place.append(label);
   let current = -1;
   /** @param {Target | undefined} target */

@@ -1,4 +1,4 @@
-// Trees as icicles and sunbursts: every part stands for a path, as wide as its share of the whole.
+// Trees as sunbursts: every part stands for a path, as wide as its share of the whole.
 
 import { action, element, shape } from "../elements.js";
 import { MUTED, human, percent, shortened } from "../format.js";
@@ -16,11 +16,8 @@ import { MUTED, human, percent, shortened } from "../format.js";
  */
 /** @typedef {{tell: (part: Part) => void, zoom: (part: Part) => void}} Acts */
 
-const ROW = 22;
 const RINGS = 6;
 const NARROWEST = 1;
-/** @type {Record<string, (focus: Part, look: Look, acts: Acts) => SVGSVGElement>} */
-export const TREES = { icicle: drawIcicle, sunburst: drawSunburst };
 /** What a reader has zoomed into, kept while the chart is drawn again. @type {WeakMap<Element, string[]>} */
 const zoomed = new WeakMap();
 
@@ -43,7 +40,7 @@ export function drawTree(place, chart, table, look) {
     drawTree(place, chart, table, look);
   };
   tell(focus);
-  const svg = TREES[chart.kind](focus, look, { tell, zoom });
+  const svg = drawSunburst(focus, look, { tell, zoom });
   svg.addEventListener("pointerleave", () => tell(focus));
   place.replaceChildren(told, svg);
   place.style.height = "auto";
@@ -124,50 +121,6 @@ function paintOfRing(node, look) {
 function listen(piece, node, acts) {
   piece.addEventListener("pointerenter", () => acts.tell(node));
   if (node.children.size) piece.addEventListener("click", () => acts.zoom(node));
-}
-
-/** @param {Part} focus @param {Look} look @param {Acts} acts */
-function drawIcicle(focus, look, acts) {
-  const svg = shape("svg", { width: look.width, class: "tree" });
-  let rows = 0;
-  /** @param {Part} node @param {number} left @param {number} width @param {number} row */
-  const lay = (node, left, width, row) => {
-    rows = Math.max(rows, row + 1);
-    block(svg, node, left, width, row, look, acts);
-    let at = left;
-    for (const child of sorted(node)) {
-      const share = width * child.value / node.value;
-      if (share < NARROWEST) break;
-      lay(child, at, share, row + 1);
-      at += share;
-    }
-  };
-  lay(focus, 0, look.width, 0);
-  svg.setAttribute("height", String(rows * ROW));
-  return svg;
-}
-
-/**
- * @param {SVGSVGElement} svg
- * @param {Part} node
- * @param {number} left
- * @param {number} width
- * @param {number} row
- * @param {Look} look
- * @param {Acts} acts
- */
-function block(svg, node, left, width, row, look, acts) {
-  const fill = node.parent ? paintOf(node, look) : look.grid;
-  const box = { x: left, y: row * ROW, width: Math.max(width - 1, 0.5), height: ROW - 1 };
-  const piece = shape("g", { class: "piece" });
-  svg.append(piece);
-  piece.append(shape("rect", { ...box, fill, "fill-opacity": node.parent ? 0.55 : 1, rx: 2 }));
-  const room = Math.floor((width - 8) / 6.6);
-  if (room >= 3) {
-    const at = { x: left + 5, y: row * ROW + 15, fill: look.text };
-    piece.append(shape("text", at, shortened(node.name, room)));
-  }
-  listen(piece, node, acts);
 }
 
 /** @param {Part} focus @param {Look} look @param {Acts} acts */

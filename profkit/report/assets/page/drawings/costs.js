@@ -1,6 +1,6 @@
 // What a step is spent on: one table whose rows add up to the step, grouped as the reader chooses.
 
-import { element } from "../elements.js";
+import { element, menu } from "../elements.js";
 import { detailOf, madeTable, report } from "../model.js";
 import { mountTable } from "../table.js";
 import { GROUPS, groupsOf, rowsOf } from "./costs_groups.js";
@@ -61,10 +61,9 @@ async function costsOf({ data, details }, rank) {
  * @param {(value: string) => void} choose
  */
 function choice(label, options, chosen, choose) {
-  const menu = element("select", {}, ...options.map(([value, text]) => (
-    new Option(text, value, false, value === chosen))));
-  menu.addEventListener("change", () => choose(menu.value));
-  return element("label", { class: "field" }, `${label} `, menu);
+  const made = menu({}, options, choose);
+  made.value = chosen;
+  return element("label", { class: "field" }, `${label} `, made);
 }
 
 /** @param {Costs} costs @param {string} by @param {string} rank */

@@ -1,14 +1,15 @@
 // Flame graphs: an order, filters, a search, and the frame that the reader zoomed into.
 
-import { action, element, shape } from "../elements.js";
+import { action, element, menu, searchBox, shape } from "../elements.js";
 import { human, percent } from "../format.js";
 import { detailOf } from "../model.js";
-import { saveCsv, saveJson, savePng, saveSvg } from "../save.js";
-import { mountTable } from "../table.js";
+import { saveJson, saves } from "../save.js";
+import { foldedTable } from "../table.js";
 import { boxAt, boxesOf, legendOf, nextBox, placeOf, plotOf, sandwichOf } from "./flame_plot.js";
 import { around, byName, frameOf, fromCallers, fromLeaves, hasLibraries, hasRecursion, matchesOf,
   pathTo, speedscopeOf } from "./flame_tree.js";
 import { tableOf, wordsOf } from "./flame_words.js";
+import { follow, pointedLabel, putDrawing } from "./pointed.js";
 import { themed, whenSized } from "./sized.js";
 import { stateOf } from "./state.js";
 import { paletteOf } from "./timeline_colours.js";
@@ -24,7 +25,6 @@ const ORDERS = [["", "Largest first"], ["time", "Time order"],
   ["callers", "Callers, from the leaf"], ["sandwich", "Callers and callees of one"]];
 const ALL = "all";
 const NONE = "none";
-const TYPING_MS = 120;
 const FACTS = 12;
 
 /** @param {DrawingData} shown @param {State} state */
@@ -54,27 +54,25 @@ class FlameView {
       shown.data.measures.map((/** @type {{title: string}} */ { title }) => [title, title]));
     this.filters = element("span", { class: "flame-filters" });
     this.place = element("div", { class: "plot" });
-    this.label = element("div", { class: "pointed", role: "status", hidden: "" });
+    this.label = pointedLabel();
     this.legend = element("p", { class: "flame-legend" });
     this.picked = element("div", { class: "picked" });
     this.found = element("span", { class: "timeline-count", role: "status" });
-    this.search = this.searchBox();
-    this.rows = element("details", { class: "explain" }, element("summary", {}, "As a table"),
-      element("div", { class: "table-place" }));
-    this.rows.addEventListener("toggle", () => this.showTable());
+    this.search = searchBox(`Search frames of ${shown.title}`, "Search frames",
+      (find) => this.set({ find }, false));
+    this.rows = foldedTable("As a table", () => this.table());
     this.note = element("p", { class: "note" });
     this.made = element("div", { class: "flame" }, this.tools(), this.legend, this.picked,
-      this.place, this.note, this.rows);
+      this.place, this.note, this.rows.made);
     state.onChange(() => this.show());
     whenSized(this.place, () => this.show());
   }
 
   /** @param {string} name @param {string} key @param {[string, string][]} options value and text */
   select(name, key, options) {
-    const made = element("select", { "aria-label": name },
-      ...options.map(([value, text]) => new Option(text, value)));
+    const made = menu({ "aria-label": name }, options,
+      (value) => this.set({ [key]: value, at: "" }));
     made.hidden = options.length < 2;
-    made.addEventListener("change", () => this.set({ [key]: made.value, at: "" }));
     return made;
   }
 
@@ -85,34 +83,12 @@ class FlameView {
     return element("label", {}, box, ` ${title}`);
   }
 
-  searchBox() {
-    const made = element("input", { type: "search", placeholder: "Search frames",
-      "aria-label": `Search frames of ${this.shown.title}` });
-    /** @type {ReturnType<typeof setTimeout> | undefined} */
-    let typing;
-    made.addEventListener("input", () => {
-      clearTimeout(typing);
-      typing = setTimeout(() => {
-        this.state.set({ find: made.value.trim() }, false);
-        this.show();
-      }, TYPING_MS);
-    });
-    return made;
-  }
-
   tools() {
-    const drawn = () => /** @type {SVGSVGElement} */ (this.place.querySelector("svg"));
     const { title } = this.shown;
-    const of = (/** @type {string} */ kind) => ({ class: "save",
-      "aria-label": `Save ${title} as ${kind}` });
     return element("div", { class: "drawing-tools" }, this.parts, this.measures, this.orders,
-      this.filters, this.search, this.found, element("span", { class: "saves" },
-        action("SVG", of("SVG"), () => saveSvg(drawn(), title)),
-        action("PNG", of("PNG"), () => savePng(drawn(), title)),
-        action("CSV", of("CSV"), () => saveCsv(this.table(), title)),
-        action("speedscope", of("a file for speedscope"), () => saveJson(
-          speedscopeOf(this.whole(), { ...this.measured, title }), title,
-          "speedscope.json"))));
+      this.filters, this.search, this.found, saves(title, this.place, () => this.table(),
+        ["speedscope", () => saveJson(speedscopeOf(this.whole(), { ...this.measured, title }),
+          title, "speedscope.json")]));
   }
 
   /** @param {Record<string, string>} values @param {boolean} [isStep] */
@@ -215,7 +191,7 @@ class FlameView {
     this.paint(width, find);
     this.showFound(find);
     this.showFocus();
-    this.showTable();
+    this.rows.refresh();
     this.showNote();
   }
 
@@ -233,15 +209,9 @@ class FlameView {
     const look = { palette: paletteOf(this.place), font: themed("--font"), width, find,
       ...this.measured };
     const svg = plotOf(this.boxes, look);
-    svg.setAttribute("role", "img");
-    svg.setAttribute("tabindex", "0");
-    svg.setAttribute("aria-label", `${this.shown.title}. The arrow keys go from frame to frame, `
-      + "Enter zooms, Escape steps out, S shows callers and callees; the table below has the "
-      + "numbers.");
-    const had = this.place.contains(document.activeElement);
-    this.place.replaceChildren(svg, this.label);
-    this.label.hidden = true;
-    if (had) svg.focus({ preventScroll: true });
+    putDrawing(this.place, svg, this.label, `${this.shown.title}. The arrow keys go from frame to `
+      + "frame, Enter zooms, Escape steps out, S shows callers and callees; the table below has "
+      + "the numbers.");
     this.listen(svg);
     this.legend.replaceChildren(...legendOf(this.boxes, look).map(([fill, title]) => {
       const sample = element("i", { "aria-hidden": "true" });
@@ -253,15 +223,8 @@ class FlameView {
   /** @param {SVGSVGElement} svg */
   listen(svg) {
     this.at = null;
-    const under = (/** @type {MouseEvent} */ event) => {
-      const box = svg.getBoundingClientRect();
-      return boxAt(this.boxes, event.clientX - box.left, event.clientY - box.top, box.width);
-    };
-    svg.addEventListener("pointermove", (event) => this.point(under(event)));
-    svg.addEventListener("pointerleave", () => this.point(null));
-    svg.addEventListener("blur", () => this.point(null));
-    svg.addEventListener("click", (event) => this.zoom(under(event)));
-    svg.addEventListener("keydown", (event) => this.press(event));
+    follow(svg, (x, y) => boxAt(this.boxes, x, y, svg.clientWidth), (box) => this.point(box),
+      (box) => this.zoom(box), (event) => this.press(event));
   }
 
   /** @param {KeyboardEvent} event */
@@ -371,11 +334,6 @@ class FlameView {
     const whole = this.whole();
     const focus = this.orders.value === "callers" ? whole : this.focus ?? whole;
     return tableOf(focus, whole.sums[this.measured.column], this.shown.title, this.measured);
-  }
-
-  showTable() {
-    const place = /** @type {HTMLElement} */ (this.rows.querySelector(".table-place"));
-    if (this.rows.open && this.packed) mountTable(place, this.table(), FACTS);
   }
 
   showNote() {

@@ -1,17 +1,18 @@
 // A matrix: values of rows and columns by colour, in cells where they fit, and in words when pointed at.
 
-import { action, element, shape } from "../elements.js";
+import { action, element, menu, shape } from "../elements.js";
 import { claimNow } from "../evidence.js";
 import { human } from "../format.js";
 import { detailOf, madeTable } from "../model.js";
-import { saveCsv, savePng, saveSvg } from "../save.js";
-import { mountTable } from "../table.js";
+import { saves } from "../save.js";
+import { foldedTable, placedTable } from "../table.js";
 import {
   ORDERS, layerOf, markedCells, medianOf, nameOf, nameOfCell, shownOf, tableOf,
   valueAt, withWords, wordsOf,
 } from "./matrix_cells.js";
 import { plotOf, stopsOf } from "./matrix_plot.js";
-import { themed, whenSized } from "./sized.js";
+import { follow, pointedLabel, putDrawing } from "./pointed.js";
+import { lookOf, themed, whenSized } from "./sized.js";
 import { stateOf } from "./state.js";
 
 /** @typedef {import("./matrix_cells.js").Matrix} Matrix */
@@ -44,40 +45,32 @@ class MatrixView {
     this.matrix = { ...withWords(all),
       layers: all.layers.filter(({ title }) => !cut.includes(title)) };
     this.blocks = new Map(details.map(({ name, block }) => [name, block]));
-    this.layers = this.select("Shown", grouped(this.matrix.layers), "layer");
-    this.orders = this.select("Rows", ORDERS.map((name) => new Option(name)), "order");
+    this.layers = this.select("Shown", [], "layer");
+    this.layers.append(...grouped(this.matrix.layers));
+    this.orders = this.select("Rows", ORDERS.map((name) => [name, name]), "order");
     this.place = element("div", { class: "plot scroll" });
     this.picked = element("div", { class: "picked" });
-    this.label = element("div", { class: "pointed", role: "status", hidden: "" });
-    this.rows = element("details", { class: "explain" }, element("summary", {}, "As a table"));
+    this.label = pointedLabel();
+    this.rows = foldedTable("As a table", () => this.table());
     this.made = element("div", { class: "matrix" }, this.tools(), this.place, this.picked,
-      this.note(), this.rows);
-    this.rows.addEventListener("toggle", () => this.showTable());
+      this.note(), this.rows.made);
     state.onChange(() => this.show());
     whenSized(this.place, () => this.show());
   }
 
-  /** @param {string} name @param {HTMLElement[]} options @param {string} key */
+  /** @param {string} name @param {[string, string][]} options @param {string} key */
   select(name, options, key) {
-    const made = element("select", { "aria-label": name }, ...options);
-    made.addEventListener("change", () => {
-      this.state.set({ [key]: made.value });
+    return menu({ "aria-label": name }, options, (value) => {
+      this.state.set({ [key]: value });
       this.show();
     });
-    return made;
   }
 
   tools() {
     const made = element("div", { class: "drawing-tools" });
     if (this.matrix.layers.length > 1) made.append(this.layers);
     if (this.matrix.rows.names.length > 2) made.append(this.orders);
-    const drawn = () => /** @type {SVGSVGElement} */ (this.place.querySelector("svg"));
-    const of = (/** @type {string} */ kind) => ({ class: "save",
-      "aria-label": `Save ${this.title} as ${kind}` });
-    made.append(element("span", { class: "saves" },
-      action("SVG", of("SVG"), () => saveSvg(drawn(), this.title)),
-      action("PNG", of("PNG"), () => savePng(drawn(), this.title)),
-      action("CSV", of("CSV"), () => saveCsv(this.table(), this.title))));
+    made.append(saves(this.title, this.place, () => this.table()));
     return made;
   }
 
@@ -119,22 +112,15 @@ class MatrixView {
     if (!this.place.clientWidth) return;
     this.layer = layer;
     this.shown = shownOf(this.matrix, layer, this.orders.value);
-    const look = { stops: stopsOf(themed("--heat")), text: themed("--text"),
-      faint: themed("--faint"), line: themed("--line-strong"), font: themed("--font"),
-      width: this.place.clientWidth };
-    this.plot = plotOf(this.matrix, layer, this.shown, look);
+    this.plot = plotOf(this.matrix, layer, this.shown,
+      { ...lookOf(this.place), stops: stopsOf(themed("--heat")) });
     const { svg } = this.plot;
-    svg.setAttribute("role", "img");
-    svg.setAttribute("tabindex", "0");
-    svg.setAttribute("aria-label", `${this.title}: ${layer.title}. The arrow keys go through the `
-      + "cells, Enter keeps one; the table below has the numbers.");
-    const had = this.place.contains(document.activeElement);
-    this.place.replaceChildren(svg, this.label);
+    putDrawing(this.place, svg, this.label, `${this.title}: ${layer.title}. The arrow keys go `
+      + "through the cells, Enter keeps one; the table below has the numbers.");
     this.showEvidence(layer);
-    if (had) svg.focus({ preventScroll: true });
     this.listen(svg);
     this.showPicked();
-    this.showTable();
+    this.rows.refresh();
   }
 
   /** Frames the cells that the highlighted claim rests on. @param {Layer} layer */
@@ -150,11 +136,8 @@ class MatrixView {
   listen(svg) {
     /** @type {Cell} */
     let at = [-1, -1];
-    svg.addEventListener("pointermove", (event) => this.point(this.under(event)));
-    svg.addEventListener("pointerleave", () => this.point(null));
-    svg.addEventListener("blur", () => this.point(null));
-    svg.addEventListener("click", (event) => this.pick(this.under(event)));
-    svg.addEventListener("keydown", (event) => {
+    follow(svg, (x, y) => this.plot?.cellAt(x, y) ?? null, (cell) => this.point(cell),
+      (cell) => this.pick(cell), (event) => {
       const by = KEYS[/** @type {keyof typeof KEYS} */ (event.key)];
       if (event.key === "Enter" && at[0] >= 0) this.pick(at);
       if (!by || !this.shown) return;
@@ -164,13 +147,6 @@ class MatrixView {
         (at[1] + by[1] + columns.length) % columns.length];
       this.point(at);
     });
-  }
-
-  /** @param {MouseEvent} event */
-  under(event) {
-    const box = this.plot?.svg.getBoundingClientRect();
-    return box && this.plot ? this.plot.cellAt(event.clientX - box.left, event.clientY - box.top)
-      : null;
   }
 
   /** @param {Cell | null} cell as it is drawn */
@@ -224,14 +200,13 @@ class MatrixView {
       if (!isSeen) this.place.scrollTop = box.y - clientHeight / 2;
     }
     const title = `${nameOf(this.matrix.rows, row)}, ${nameOf(this.matrix.columns, column)}`;
-    const place = element("div", { class: "table-place" });
     const cellName = nameOfCell(this.matrix, row, column);
     const things = cellName ? [cellName]
       : [nameOf(this.matrix.rows, row), nameOf(this.matrix.columns, column)];
     this.picked.append(element("p", { class: "picked-title" }, ...things.flatMap((of) => [
       action(of, { class: "thing" }, () => stateOf("details").set({ of })), " "]),
-      action("Close", { class: "page" }, () => this.pick(null))), place);
-    mountTable(place, this.aboutCell(row, column, title), this.matrix.layers.length);
+      action("Close", { class: "page" }, () => this.pick(null))),
+    placedTable(this.aboutCell(row, column, title), this.matrix.layers.length));
   }
 
   /** @param {number} row @param {number} column @param {string} title @returns {Table} */
@@ -250,14 +225,6 @@ class MatrixView {
   table() {
     if (!this.layer || !this.shown) throw new Error("the matrix is not drawn yet");
     return tableOf(this.matrix, this.layer, this.shown, this.title);
-  }
-
-  showTable() {
-    if (!this.rows.open || !this.shown) return;
-    this.rows.querySelector(".table-place")?.remove();
-    const place = element("div", { class: "table-place" });
-    this.rows.append(place);
-    mountTable(place, this.table(), 12);
   }
 }
 

@@ -1,15 +1,16 @@
 // Memory over time: bands of stacks, asked with the pointer or keys, and single allocations.
 
 import { letDrag } from "../charts/pointer.js";
-import { action, element, shape } from "../elements.js";
+import { action, element, menu, shape } from "../elements.js";
 import { human } from "../format.js";
 import { detailOf, madeTable } from "../model.js";
-import { saveCsv, savePng, saveSvg } from "../save.js";
-import { mountTable } from "../table.js";
+import { saves } from "../save.js";
+import { foldedTable, placedTable } from "../table.js";
 import { allocatedAt, allocationsOf, axisOf, bandAt, bandName, instantAt, shortageWords, stepAt,
   tableOf, wordsOf } from "./memory_bands.js";
 import { plotOf } from "./memory_plot.js";
-import { themed, whenSized } from "./sized.js";
+import { follow, pointedLabel, putDrawing } from "./pointed.js";
+import { lookOf, whenSized } from "./sized.js";
 
 /** @typedef {import("./memory_bands.js").Track} Track */
 /** @typedef {import("./memory_bands.js").Stack} Stack */
@@ -44,51 +45,32 @@ class MemoryView {
     this.axes = this.select("Axis", ["entries", "time"], "axis");
     this.alarm = element("div");
     this.place = element("div", { class: "plot" });
-    this.label = element("div", { class: "pointed", role: "status", hidden: "" });
+    this.label = pointedLabel();
     this.picked = element("div", { class: "picked" });
-    this.rows = this.fold("As a table", () => this.table());
-    this.single = this.fold("Allocations, one by one", () => this.allocations());
+    this.rows = foldedTable("As a table", () => this.table());
+    this.single = foldedTable("Allocations, one by one", () => this.allocations());
     this.made = element("div", { class: "memory" }, this.tools(), this.alarm, this.place,
       this.picked, ...(total > devices.length ? [element("p", { class: "note" },
         `${devices.length} of ${total} devices: those with the highest peaks.`)] : []),
-      this.rows, ...(this.blocks.has(SINGLE) ? [this.single] : []));
+      this.rows.made, ...(this.blocks.has(SINGLE) ? [this.single.made] : []));
     state.onChange(() => this.show());
     whenSized(this.place, () => this.show());
   }
 
   /** @param {string} name @param {string[]} values @param {string} key */
   select(name, values, key) {
-    const made = element("select", { "aria-label": name },
-      ...values.map((value) => new Option(key === "axis" ? `by ${value}` : value, value)));
-    made.addEventListener("change", () => {
-      this.state.set({ [key]: made.selectedIndex ? made.value : "", at: "", from: "", to: "" });
+    return menu({ "aria-label": name }, values.map((value) => (
+      [value, key === "axis" ? `by ${value}` : value])), (value) => {
+      this.state.set({ [key]: value === values[0] ? "" : value, at: "", from: "", to: "" });
       this.show();
     });
-    return made;
-  }
-
-  /** @param {string} title @param {() => Promise<import("../model.js").Table>} table */
-  fold(title, table) {
-    const place = element("div", { class: "table-place" });
-    const made = element("details", { class: "explain" }, element("summary", {}, title), place);
-    made.addEventListener("toggle", () => {
-      if (made.open) table().then((found) => mountTable(place, found, 12));
-    });
-    return made;
   }
 
   tools() {
-    const drawn = () => /** @type {SVGSVGElement} */ (this.place.querySelector("svg"));
-    const of = (/** @type {string} */ kind) => ({ class: "save",
-      "aria-label": `Save ${this.title} as ${kind}` });
     return element("div", { class: "drawing-tools" },
       ...(this.names.length > 1 ? [this.devices] : []), this.axes,
       action("Peak", { class: "page" }, () => this.pick({ at: this.track?.peak ?? 0, band: -1 })),
-      element("span", { class: "saves" },
-        action("SVG", of("SVG"), () => saveSvg(drawn(), this.title)),
-        action("PNG", of("PNG"), () => savePng(drawn(), this.title)),
-        action("CSV", of("CSV"), () => this.table().then((table) => (
-          saveCsv(table, this.title))))));
+      saves(this.title, this.place, () => this.table()));
   }
 
   show() {
@@ -117,19 +99,11 @@ class MemoryView {
     const [from, to] = [this.state.get("from"), this.state.get("to")].map(Number);
     /** @type {[number, number] | null} */
     const window = to > from ? [from, to] : null;
-    const plot = plotOf(track, this.axis, window, { colors: themed("--series").split(/\s+/),
-      text: themed("--text"), faint: themed("--faint"), grid: themed("--grid"),
-      line: themed("--line-strong"), raised: themed("--raised"), bad: themed("--bad"),
-      font: themed("--font"), width: this.place.clientWidth });
+    const plot = plotOf(track, this.axis, window, lookOf(this.place));
     this.plot = plot;
     const { svg } = plot;
-    svg.setAttribute("role", "img");
-    svg.setAttribute("tabindex", "0");
-    svg.setAttribute("aria-label", `${this.title}. Left and right go through instants, up and down `
-      + "through what is held, Enter keeps a place; the table below has the numbers.");
-    const had = this.place.contains(document.activeElement);
-    this.place.replaceChildren(svg, this.label);
-    if (had) svg.focus({ preventScroll: true });
+    putDrawing(this.place, svg, this.label, `${this.title}. Left and right go through instants, up `
+      + "and down through what is held, Enter keeps a place; the table below has the numbers.");
     this.listen(svg);
     letDrag(svg, plot.frame, (start, end) => this.look(plot.valueAt(start), plot.valueAt(end)));
     if (window) {
@@ -149,11 +123,8 @@ class MemoryView {
   listen(svg) {
     /** @type {Place} */
     let place = { at: -1, band: 0 };
-    svg.addEventListener("pointermove", (event) => this.point(this.under(event)));
-    svg.addEventListener("pointerleave", () => this.point(null));
-    svg.addEventListener("blur", () => this.point(null));
-    svg.addEventListener("click", (event) => this.pick(this.under(event)));
-    svg.addEventListener("keydown", (event) => {
+    follow(svg, (x, y) => this.under(x, y), (spot) => this.point(spot), (spot) => this.pick(spot),
+      (event) => {
       const by = NEARBY[/** @type {keyof typeof NEARBY} */ (event.key)];
       if (event.key === "Enter" && place.at >= 0) this.pick(place);
       if (!by || !this.track) return;
@@ -166,12 +137,10 @@ class MemoryView {
     });
   }
 
-  /** @param {MouseEvent} event @returns {Place | null} */
-  under(event) {
+  /** @param {number} x @param {number} y @returns {Place | null} */
+  under(x, y) {
     const { plot, axis } = this;
     if (!plot || !axis) return null;
-    const box = plot.svg.getBoundingClientRect();
-    const [x, y] = [event.clientX - box.left, event.clientY - box.top];
     const { left, right, top, bottom } = plot.frame;
     if (x < left || x > right || y < top || y > bottom) return null;
     const at = instantAt(axis.at, plot.valueAt(x));
@@ -226,7 +195,7 @@ class MemoryView {
     const place = this.chosen();
     this.picked.replaceChildren();
     plot?.svg.querySelector(".chosen")?.remove();
-    if (this.single.open) this.single.dispatchEvent(new Event("toggle"));
+    this.single.refresh();
     if (!place || !plot || !track || !axis) return;
     plot.svg.append(this.outline(place, "chosen"));
     const [where, allocated] = wordsOf(track, axis, place.at, -1);
@@ -245,18 +214,16 @@ class MemoryView {
 
   /** What is held at an instant, the most first. @param {number} at */
   held(at) {
-    const place = element("div", { class: "table-place" });
     const { track } = this;
-    if (!track) return place;
+    if (!track) return "";
     const total = Math.max(allocatedAt(track, at), 1);
     const bands = track.live_bytes.map((live, band) => ({ band, live: live[at] }))
       .filter(({ live }) => live > 0).sort((a, b) => b.live - a.live);
-    mountTable(place, madeTable(`Held in ${stepAt(track, at) || "set-up"}`,
+    return placedTable(madeTable(`Held in ${stepAt(track, at) || "set-up"}`,
       [{ label: "Line", unit: "" }, { label: "Origin", unit: "" },
         { label: "Held", unit: "bytes" }, { label: "Of all", unit: "share" }],
       bands.map(({ band, live }) => [bandName(track, band),
         track.origins[track.origin[band]], live, live / total]), [2, 3]), 10);
-    return place;
   }
 
   /** @param {Track} track */
@@ -266,7 +233,7 @@ class MemoryView {
       ...(one.stack.frames.length ? [stackOf(one.stack)] : []))));
   }
 
-  async table() {
+  table() {
     if (!this.track || !this.axis) throw new Error("the memory is not drawn yet");
     return tableOf(this.track, this.axis, this.title);
   }

@@ -23,3 +23,13 @@ export function whenSized(place, draw) {
 export function themed(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
+
+/** What the theme and the width of a place give to a drawing. @param {HTMLElement} place */
+export function lookOf(place) {
+  return {
+    text: themed("--text"), faint: themed("--faint"), grid: themed("--grid"),
+    line: themed("--line-strong"), raised: themed("--raised"), muted: themed("--series-muted"),
+    bad: themed("--bad"), font: themed("--font"), colors: themed("--series").split(/\s+/),
+    width: place.clientWidth,
+  };
+}

@@ -8,7 +8,8 @@ import { filterIn } from "../filters.js";
  * @property {(key: string) => string} get what was chosen, empty for nothing
  * @property {(values: Values, isStep?: boolean) => void} set an empty value forgets; a step is what
  *   Back undoes (the default), anything else replaces what was chosen before
- * @property {(act: () => void) => void} onChange calls `act` when it is another, by Back or a link
+ * @property {(act: () => void, place?: Element) => void} onChange calls `act` when it is another, by
+ *   Back or a link, as long as `place` is in the page
  */
 
 /**
@@ -19,8 +20,11 @@ import { filterIn } from "../filters.js";
 
 /** @type {Keeper | null} */
 let keeper = null;
-/** @type {Set<() => void>} */
-const listeners = new Set();
+/**
+ * Who hears of it, and the element that shows it, if that may go while its view stays.
+ * @type {Map<() => void, Element | undefined>}
+ */
+const listeners = new Map();
 
 /** All that the reader chose. @returns {Values} */
 export function stateNow() {
@@ -34,7 +38,10 @@ export function keepStateIn(kept) {
 
 /** Tells drawings that the state is another. */
 export function stateChanged() {
-  for (const act of listeners) act();
+  for (const [act, place] of [...listeners]) {
+    if (place && !place.isConnected) listeners.delete(act);
+    else act();
+  }
 }
 
 /** Forgets the drawings of a view that is left. */
@@ -63,6 +70,6 @@ export function stateOf(name) {
       }
       keeper.write(kept, isStep);
     },
-    onChange: (act) => { listeners.add(act); },
+    onChange: (act, place) => { listeners.set(act, place); },
   };
 }

@@ -1,15 +1,16 @@
 // A timeline on a canvas: its controls, the view, and what is known of what the reader chose.
 
-import { action, element } from "../elements.js";
+import { action, element, menu, searchBox } from "../elements.js";
 import { claimNow, isNamed } from "../evidence.js";
 import { human } from "../format.js";
 import { detailOf } from "../model.js";
-import { saveCanvas } from "../save.js";
+import { saveCanvas, saveSvg } from "../save.js";
+import { foldedTable } from "../table.js";
 import { sceneOf, stacked, wholeOf } from "./timeline_data.js";
 import { hasWords } from "./timeline_find.js";
 import { KEYS, listenToKeys } from "./timeline_keys.js";
-import { rangeTable, slicePanel } from "./timeline_panel.js";
-import { pictureOf } from "./timeline_picture.js";
+import { rangeTable, slicePanel, totalsTable } from "./timeline_panel.js";
+import { canvasOf, svgOf } from "./timeline_picture.js";
 import { listen } from "./timeline_pointer.js";
 import { TimelineView } from "./timeline_view.js";
 import { spanOf } from "./timeline_window.js";
@@ -20,7 +21,6 @@ import { spanOf } from "./timeline_window.js";
 /** @typedef {import("./timeline_find.js").Slice} Slice */
 
 const RESTING_MS = 400;
-const TYPING_MS = 120;
 const WHOLE = "whole";
 const BOTH = "both";
 
@@ -42,30 +42,29 @@ class Timeline {
     /** @type {Map<string, Promise<Scene>>} */
     this.scenes = new Map();
     /** @type {ReturnType<typeof setTimeout> | undefined} */
-    this.typing = undefined;
-    /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.resting = undefined;
     this.view = new TimelineView((what) => this.follow(what));
     this.panel = element("div", { class: "timeline-panel", "aria-live": "polite" });
     this.inRange = element("div", { class: "timeline-range" });
     this.left = element("p", { class: "note" });
-    this.behind = this.tableBehind();
-    this.steps = element("select", { "aria-label": "What is shown" },
-      ...this.choices().map(([value, text]) => new Option(text, value)));
-    this.ranks = element("select", { "aria-label": "Ranks" }, new Option("all ranks shown", ""),
-      ...shown.data.ranks.map((/** @type {any} */ one) => (
-        new Option(rankTitle(one), String(one.rank)))));
-    this.search = element("input", { type: "search", placeholder: "Search slices",
-      "aria-label": "Search slices" });
+    this.behind = foldedTable("Table of what is in sight", () => this.tableBehind());
+    this.steps = menu({ "aria-label": "What is shown" }, this.choices(),
+      (value) => this.turnTo(value));
+    this.ranks = menu({ "aria-label": "Ranks" }, [["", "all ranks shown"],
+      ...shown.data.ranks.map((/** @type {any} */ one) => [String(one.rank), rankTitle(one)])],
+    (rank) => this.set({ rank }));
+    this.search = searchBox("Search slices", "Search slices", (find) => this.set({ find }, false));
     this.count = element("span", { class: "timeline-count", role: "status" });
     const { view } = this;
     this.tools = this.controls();
     this.place = element("div", { class: "timeline" }, this.tools, view.minimap, view.scroller,
-      view.label, this.keys(), ...this.clock(), this.left, this.panel, this.inRange, this.behind);
+      view.label, this.keys(), ...this.clock(), this.left, this.panel, this.inRange,
+      this.behind.made);
     listenToKeys(view, () => this.forget());
     listen(view.canvas, this.acts());
     this.listenToMinimap();
-    new ResizeObserver(() => view.arrange()).observe(this.place);
+    new ResizeObserver(() => { if (view.width !== view.arranged) view.arrange(); })
+      .observe(this.place);
     new MutationObserver(() => view.resize()).observe(document.documentElement,
       { attributes: true, attributeFilter: ["data-theme", "class"] });
     state.onChange(() => this.restore());
@@ -83,13 +82,7 @@ class Timeline {
 
   controls() {
     const { view, search } = this;
-    this.steps.addEventListener("change", () => this.turnTo(this.steps.value));
-    this.ranks.addEventListener("change", () => this.set({ rank: this.ranks.value }));
     this.ranks.hidden = this.ranks.options.length < 3;
-    search.addEventListener("input", () => {
-      clearTimeout(this.typing);
-      this.typing = setTimeout(() => this.set({ find: search.value.trim() }, false), TYPING_MS);
-    });
     search.addEventListener("keydown", ({ key, shiftKey }) => {
       if (key === "Enter") this.turnFound(shiftKey ? -1 : 1);
     });
@@ -103,8 +96,14 @@ class Timeline {
         action("+", { "aria-label": "Zoom in" }, () => view.zoom(1 / 1.6)),
         action("Fit", { "aria-label": "Fit the chosen slice or range" }, () => view.fit()),
         action("All", { title: "Show everything" }, () => view.whole()), select,
-        action("PNG", { class: "save", "aria-label": "Save what is seen of the timeline as PNG" },
-          () => saveCanvas(pictureOf(view.canvas, view.labels), "timeline"))));
+        this.save("SVG", () => saveSvg(svgOf(view), "timeline")),
+        this.save("PNG", () => saveCanvas(canvasOf(view), "timeline"))));
+  }
+
+  /** @param {string} kind @param {() => void} act */
+  save(kind, act) {
+    return action(kind, { class: "save",
+      "aria-label": `Save what is seen of the timeline as ${kind}` }, act);
   }
 
   keys() {
@@ -125,7 +124,7 @@ class Timeline {
     }
     if (known.length) {
       sentences.push("Ranks are on one clock by the ends of their collectives, which then agree to",
-        `${human(most, "ns")} (median of the worst rank).`);
+        `${human(most, "ns")} (median of the worst rank, in the repeat that is shown).`);
     }
     const apart = ranks.filter((/** @type {any} */ one) => one.residual_ns < 0).map(rankTitle);
     if (apart.length) {
@@ -136,17 +135,8 @@ class Timeline {
   }
 
   tableBehind() {
-    const made = element("details", { class: "explain" },
-      element("summary", {}, "Table of what is in sight"));
-    made.addEventListener("toggle", () => this.fillBehind());
-    return made;
-  }
-
-  fillBehind() {
-    const { behind, view } = this;
-    if (!behind.open) return;
-    behind.replaceChildren(behind.children[0], rangeTable(view.lanes, view.seen,
-      `From ${human(view.seen.from, "ns")} to ${human(view.seen.to, "ns")}`));
+    const { lanes, seen } = this.view;
+    return totalsTable(lanes, seen, `From ${human(seen.from, "ns")} to ${human(seen.to, "ns")}`);
   }
 
   /** @param {Record<string, string>} values @param {boolean} [isStep] */
@@ -209,7 +199,7 @@ class Timeline {
     this.showLeftOut(scene);
     this.showPicked();
     this.showRange();
-    this.fillBehind();
+    this.behind.refresh();
     this.place.removeAttribute("aria-busy");
   }
 
@@ -296,7 +286,7 @@ class Timeline {
     const isAll = seen.from <= 0 && seen.to >= scene.length;
     this.state.set(isAll ? { from: "", to: "" }
       : { from: String(Math.round(seen.from)), to: String(Math.round(seen.to)) });
-    this.fillBehind();
+    this.behind.refresh();
   }
 
   forget() {

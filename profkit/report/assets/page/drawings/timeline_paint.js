@@ -7,6 +7,7 @@ import { AXIS, rowTop, sliceHeight } from "./timeline_layout.js";
 import { marksOf, roundTimes } from "./timeline_window.js";
 
 /** @typedef {import("./timeline_colours.js").Palette} Palette */
+/** @typedef {CanvasRenderingContext2D | import("./timeline_picture.js").SvgPen} Pen */
 /** @typedef {import("./timeline_data.js").Lane} Lane */
 /** @typedef {import("./timeline_find.js").Slice} Slice */
 /** @typedef {import("./timeline_layout.js").Layout} Layout */
@@ -14,7 +15,7 @@ import { marksOf, roundTimes } from "./timeline_window.js";
 /** @typedef {import("./timeline_window.js").Span} Span */
 /**
  * @typedef {object} Frame
- * @property {CanvasRenderingContext2D} pen
+ * @property {Pen} pen
  * @property {number} width
  * @property {number} height
  * @property {number} top how far the sheet is scrolled

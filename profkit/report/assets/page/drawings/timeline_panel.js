@@ -3,7 +3,7 @@
 import { action, element } from "../elements.js";
 import { human } from "../format.js";
 import { madeTable, report } from "../model.js";
-import { mountTable } from "../table.js";
+import { placedTable } from "../table.js";
 import { knownOf } from "./timeline_data.js";
 import { stateOf } from "./state.js";
 import { around, totalsOf } from "./timeline_find.js";
@@ -121,23 +121,24 @@ const KINDS = { causes: "Cause", phases: "Phase", cpu: "CPU", python: "Python", 
   collectives: "Collective", steps: "Step" };
 
 /**
- * What is in a span, as a table.
+ * What is in a span.
  * @param {Lane[]} lanes
  * @param {Span} span
  * @param {string} title
- * @returns {Node}
  */
-export function rangeTable(lanes, span, title) {
+export function totalsTable(lanes, span, title) {
   const length = span.to - span.from;
-  const totals = totalsOf(lanes, span);
-  const table = madeTable(title,
+  return madeTable(title,
     [{ label: "Name", unit: "" }, { label: "Track", unit: "" },
       { label: "Where", unit: "" }, { label: "Time", unit: "ns" },
       { label: "Time of its own", unit: "ns" }, { label: "Share of the range", unit: "share" },
       { label: "Slices", unit: "count" }],
-    totals.map(({ name, kind, group, time, self, count }) => (
+    totalsOf(lanes, span).map(({ name, kind, group, time, self, count }) => (
       [name, KINDS[kind] ?? kind, group, time, self, time / length, count])));
-  const place = element("div", { class: "table-place" });
-  mountTable(place, table, report().rows_per_page);
-  return element("div", { class: "table" }, element("h4", { class: "table-title" }, title), place);
+}
+
+/** @param {Lane[]} lanes @param {Span} span @param {string} title @returns {Node} */
+export function rangeTable(lanes, span, title) {
+  return element("div", { class: "table" }, element("h4", { class: "table-title" }, title),
+    placedTable(totalsTable(lanes, span, title), report().rows_per_page));
 }

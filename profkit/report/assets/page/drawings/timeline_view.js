@@ -46,6 +46,8 @@ export class TimelineView {
     /** @type {Map<string, Slice[]>} */
     this.links = new Map();
     this.layout = layoutOf([], this.folded);
+    /** Width that lanes were put in place for. */
+    this.arranged = 0;
     this.isSelecting = false;
     this.isAsked = false;
     this.canvas = element("canvas", { class: "timeline-canvas", tabindex: 0, role: "application",
@@ -92,6 +94,7 @@ export class TimelineView {
     const room = Math.min(Math.max(height, LEAST_HEIGHT), MOST_HEIGHT, innerHeight * 0.75);
     this.scroller.style.height = `${room}px`;
     this.canvas.style.height = `${room}px`;
+    this.arranged = this.width;
     this.resize();
   }
 
@@ -144,13 +147,20 @@ export class TimelineView {
     if (!pen || !overview || !this.palette || !width) return;
     const ratio = this.canvas.width / width;
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    paint({ pen, width, height: this.canvas.clientHeight, top: this.scroller.scrollTop,
-      seen: this.seen, layout: this.layout, palette: this.palette, picked: this.picked,
-      range: this.range, found: this.found ? this.found.names : null, links: this.linksInSight() });
+    this.paint(pen);
     overview.setTransform(1, 0, 0, 1, 0, 0);
     overview.drawImage(this.strip, 0, 0);
     overview.scale(ratio, ratio);
     frameSeen(overview, this.scene, this.seen, this.minimap.clientWidth, this.palette);
+  }
+
+  /** @param {import("./timeline_paint.js").Pen} pen */
+  paint(pen) {
+    if (!this.palette) return;
+    paint({ pen, width: this.width, height: this.canvas.clientHeight,
+      top: this.scroller.scrollTop, seen: this.seen, layout: this.layout, palette: this.palette,
+      picked: this.picked, range: this.range, found: this.found ? this.found.names : null,
+      links: this.linksInSight() });
   }
 
   /** @returns {Slice[][]} collectives if they are few, and what belongs to the chosen slice */

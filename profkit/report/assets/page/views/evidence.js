@@ -71,9 +71,11 @@ export function evidencePlaces(run) {
   const links = placesOf(claim, report(), runAt(run)).slice(0, MOST_PLACES).map(
     ({ section: { anchor, title }, rows }) => to(viewOfAnchor(anchor, topics), anchor,
       `${title}: ${rows} ${rows === 1 ? "row" : "rows"}`));
-  if (drawn.drawings.some(({ kind }) => kind === "timeline")) {
+  if (!claim.topic && drawn.drawings.some(({ kind }) => kind === "timeline")) {
     links.unshift(to("timeline", "", "Timeline"));
   }
+  const own = topics.find(({ name }) => name === claim.topic);
+  if (own) links.unshift(to(own.name, "", own.title));
   if (!links.length) links.push(element("li", {}, "No table of this page names it."));
   return [element("ul", { class: "jump", "aria-label": `Evidence of ${claim.text}` }, ...links)];
 }

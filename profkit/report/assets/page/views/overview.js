@@ -73,23 +73,26 @@ function findings(report, alone) {
     return element("li", {}, finding(first, others,
       alone ? where : [...where, " of ", anchor(first.run)]));
   });
-  const made = element("section", { id: "findings" }, element("h2", {}, "Findings"),
-    element("ol", { class: "findings" }, ...shown.slice(0, report.findings_on_top)));
-  const rest = shown.slice(report.findings_on_top);
-  if (rest.length) {
-    made.append(drawer(`${rest.length} more`, element("ol", { class: "findings" }, ...rest)));
-  }
-  return made;
+  return element("section", { id: "findings" }, element("h2", {}, "Findings"),
+    ...folded(shown, report, (some) => element("ol", { class: "findings" }, ...some)));
 }
 
 /** @param {Report} report */
 function problems(report) {
-  const shown = report.problems.map(problem);
-  const made = element("section", { id: "problems" }, element("h2", {}, "Failures"),
-    ...shown.slice(0, report.findings_on_top));
-  const rest = shown.slice(report.findings_on_top);
-  if (rest.length) made.append(drawer(`${rest.length} more`, ...rest));
-  return made;
+  return element("section", { id: "problems" }, element("h2", {}, "Failures"),
+    ...folded(report.problems.map(problem), report, (some) => element("div", {}, ...some)));
+}
+
+/**
+ * The first of them, and the rest behind a fold.
+ * @param {Node[]} all
+ * @param {Report} report
+ * @param {(some: Node[]) => Node} listed
+ */
+function folded(all, { findings_on_top: most }, listed) {
+  const rest = all.slice(most);
+  return [listed(all.slice(0, most)),
+    ...(rest.length ? [drawer(`${rest.length} more`, listed(rest))] : [])];
 }
 
 /** @param {Problem} failed */

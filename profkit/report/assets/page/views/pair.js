@@ -1,7 +1,7 @@
 // Two runs of the reader's choice side by side: what was set otherwise, and all their numbers.
 
 import { stateOf } from "../drawings/state.js";
-import { element } from "../elements.js";
+import { element, menu } from "../elements.js";
 import { human } from "../format.js";
 import { positionOf } from "../route.js";
 import { rowsOf } from "./pair_rows.js";
@@ -16,18 +16,17 @@ export function pair({ runs, overview: { tables: [glance, every] } }) {
   const state = stateOf("pair");
   const place = element("div");
   const menus = /** @type {[string, string][]} */ ([["A", "a"], ["B", "b"]]).map(([name, key]) => {
-    const menu = element("select", { "aria-label": `Run ${name}` },
-      ...runs.map(({ label }) => new Option(label)));
-    menu.addEventListener("change", () => {
-      state.set({ [key]: String(menu.selectedIndex + 1) });
-      show();
-    });
-    return { key, menu, field: element("label", { class: "field" }, `${name} `, menu) };
+    const made = menu({ "aria-label": `Run ${name}` },
+      runs.map(({ label }, at) => [String(at + 1), label]), (run) => {
+        state.set({ [key]: run });
+        show();
+      });
+    return { key, made, field: element("label", { class: "field" }, `${name} `, made) };
   });
   const show = () => {
-    const [a, b] = menus.map(({ key, menu }, at) => {
-      menu.selectedIndex = positionOf(state.get(key), at + 1, runs.length);
-      return menu.selectedIndex;
+    const [a, b] = menus.map(({ key, made }, at) => {
+      made.selectedIndex = positionOf(state.get(key), at + 1, runs.length);
+      return made.selectedIndex;
     });
     const beside = (/** @type {string} */ title, /** @type {Table} */ table) => plainTable(title,
       ["Number", runs[a].label, runs[b].label, "B − A", "B / A"],
@@ -35,9 +34,10 @@ export function pair({ runs, overview: { tables: [glance, every] } }) {
         number(before, unit), number(after, unit),
         difference === null ? "" : human(difference, unit),
         factor === null ? "" : human(factor, "ratio")]));
-    place.replaceChildren(beside("Key numbers of the two runs", glance),
+    place.replaceChildren(element("p", { class: "note" }, glance.note),
+      beside("Key numbers of the two runs", glance),
       drawer("All numbers of the two runs", beside("All numbers of the two runs", every)),
-      element("p", { class: "note" }, "How sure a difference is, and what causes it:"),
+      element("p", { class: "note" }, "How sure that is, and what causes it:"),
       command(`profkit compare ${every.rows[a][0]} ${every.rows[b][0]}`,
         "Command that compares the two runs"));
   };

@@ -127,15 +127,29 @@ export function finding(shown, others, where) {
     made.append(element("p", { class: "advice" }, element("b", {}, "Try:"), " ",
       ...withCode(shown.advice)));
   }
-  if (shown.evidence.length) {
-    made.append(element("ul", { class: "evidence", "aria-label": "Evidence" },
-      ...shown.evidence.map((item) => element("li", {}, element("span", {}, item.label), " ",
-        number(item.value, item.unit)))));
-  }
+  made.append(...evidenceOf(shown));
   const about = where.flatMap((text) => [text, " "]);
   made.append(element("p", { class: "where" }, ...about, findingButton(shown)));
   if (others.length) made.append(same(others));
   return made;
+}
+
+/** @param {{evidence: import("../model.js").Item[]}} shown */
+function evidenceOf({ evidence }) {
+  return evidence.length ? [element("ul", { class: "evidence", "aria-label": "Evidence" },
+    ...evidence.map(({ label, value, unit }) => element("li", {}, element("span", {}, label), " ",
+      number(value, unit))))] : [];
+}
+
+/** @param {{gain: string}} shown */
+function gainOf({ gain }) {
+  return gain ? [element("b", {}, `${gain}:`), " "] : [];
+}
+
+/** @param {{confidence: string, source: string}} shown */
+function sureOf({ confidence, source }) {
+  return element("span", { class: "faint" }, `${confidence} confidence`, ...(source ? [", ",
+    element("a", { href: source, rel: "noreferrer" }, "source")] : []));
 }
 
 /**
@@ -174,15 +188,17 @@ export function verdict(shown, drawn) {
     made.append(...stepBar(shown, drawn));
   }
   if (shown.actions.length) {
-    made.append(element("ol", { class: "to-do" }, ...shown.actions.map((one, at) => (
-      action(one, at, shown.traced_ms)))));
-  } else if (shown.parts.length) {
-    made.append(element("p", {}, "Nothing stands out that is worth a change."));
+    made.append(element("ol", { class: "to-do" }, ...shown.actions.map(action)));
   }
-  for (const other of shown.others) {
+  if (shown.nothing) made.append(element("p", {}, shown.nothing));
+  for (const [at, other] of shown.others.entries()) {
     made.append(element("p", { class: shown.limiter ? "" : "headline" },
-      element("b", { class: "limiter" }, other.title), ` ${other.headline}`));
-    if (other.advice) made.append(element("p", {}, ...withCode(other.advice)));
+      element("b", { class: "limiter" }, other.title), " ",
+      claimButton(`other~${at}`, { class: "thing what" }, other.headline)));
+    if (other.advice) {
+      made.append(element("p", {}, ...gainOf(other), ...withCode(other.advice), " ", sureOf(other)),
+        ...evidenceOf(other));
+    }
   }
   made.append(element("p", { class: "trust" },
     element("b", {}, `Confidence ${shown.confidence}.`),
@@ -203,7 +219,7 @@ function stepBar(shown, drawn) {
   const narrow = element("p", { class: "note" });
   whenSized(bar, () => {
     const words = [...bar.querySelectorAll("button")].filter(isCut).map((one) => one.textContent);
-    const all = words.join(", ");
+    const all = [...words, ...shown.small].join(", ");
     narrow.textContent = all && `Narrow parts, from left to right: ${all}.`;
   });
   const { rank, count } = decisiveOf(drawn);
@@ -212,7 +228,7 @@ function stepBar(shown, drawn) {
   if (shown.is_unprofiled) {
     of.push(`Traced steps take ${shown.traced_ms} ms; unprofiled ones ${shown.step_ms} ms.`);
   }
-  if (shown.actions.filter(({ gain }) => gain).length > 1) {
+  if (shown.actions.length > 1) {
     of.push("Gains are upper bounds of one action each; they do not add up.");
   }
   return of.length ? [bar, narrow, element("p", { class: "note" }, of.join(" "))] : [bar, narrow];
@@ -231,20 +247,15 @@ function part({ title, ms, share }, at) {
   return made;
 }
 
-/** @param {Action} shown @param {number} at @param {string} whole ms that the gain is of */
-function action(shown, at, whole) {
-  const made = element("li", {});
-  if (shown.gain) made.append(element("b", {}, `up to ${shown.gain} of ${whole} ms less:`), " ");
-  made.append(claimButton(`action~${at}`, { class: "thing what" }, `${shown.title}.`), " ",
+/** @param {Action} shown @param {number} at */
+function action(shown, at) {
+  const made = element("li", {}, ...gainOf(shown),
+    claimButton(`action~${at}`, { class: "thing what" }, `${shown.title}.`), " ",
     ...withCode(shown.advice));
   if (shown.place && !shown.advice.includes(shown.place)) {
     made.append(" ", element("code", {}, shown.place));
   }
-  const faint = element("span", { class: "faint" }, `${shown.confidence} confidence`);
-  if (shown.source) {
-    faint.append(", ", element("a", { href: shown.source, rel: "noreferrer" }, "source"));
-  }
-  made.append(" ", faint);
+  made.append(" ", sureOf(shown), ...evidenceOf(shown));
   return made;
 }
 
