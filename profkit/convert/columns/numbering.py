@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from profkit.convert.columns.values import compact_json
+from profkit.convert.columns.values import compact_json, packed
 from profkit.tables import schema
 
 Column = NDArray[Any]
@@ -44,11 +44,11 @@ class Text:
 
     def codes(self, values: Iterable[str]) -> Column:
         """Return the number of each value."""
-        return np.array(list(map(self.numbers.__getitem__, values)), dtype=np.int32)
+        return packed([*map(self.numbers.__getitem__, values)], "i")
 
     def json_codes(self, values: Sequence[msgspec.Raw]) -> Column:
         """Return the number of each value, written without white space."""
-        return np.array(list(map(self._json.__getitem__, _texts(values))), dtype=np.int32)
+        return packed([*map(self._json.__getitem__, _texts(values))], "i")
 
     def decoded(self, codes: Column) -> pa.DictionaryArray:
         """Return the values as an Arrow dictionary array, with no value that does not occur."""

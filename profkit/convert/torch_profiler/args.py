@@ -52,6 +52,21 @@ _KEYS = {
 }
 
 
+class MessageArgs(msgspec.Struct, gc=False, rename=_KEYS):
+    """Of a call or kernel that communicates."""
+
+    collective: Number = ""
+    elements_in: Number = -1
+    elements_out: Number = -1
+    group_size: Number = -1
+    dtype: Number = ""
+    group: Number = ""
+    group_description: Number = ""
+    group_ranks: msgspec.Raw = _NO_JSON
+    call_number: Number = -1
+    """Of the call in its group, equal on all ranks; older versions of PyTorch do not record it."""
+
+
 class RangeArgs(msgspec.Struct, gc=False, rename=_KEYS):
     """Of the span on a device of an annotation."""
 
@@ -59,7 +74,7 @@ class RangeArgs(msgspec.Struct, gc=False, rename=_KEYS):
     external_before_1_12: Number = -1
 
 
-class OperatorArgs(msgspec.Struct, gc=False, rename=_KEYS):
+class OperatorArgs(MessageArgs, gc=False, rename=_KEYS):
     """Of an operator or an annotation."""
 
     external: Number = -1
@@ -69,7 +84,6 @@ class OperatorArgs(msgspec.Struct, gc=False, rename=_KEYS):
     types: msgspec.Raw = _NO_JSON
     shapes: msgspec.Raw = _NO_JSON
     stack: Number = ""
-    collective: Number = ""
     shapes_1_9: msgspec.Raw = _NO_JSON
     external_before_1_12: Number = -1
 
@@ -82,7 +96,7 @@ class CallArgs(msgspec.Struct, gc=False, rename=_KEYS):
     external_before_1_12: Number = -1
 
 
-class WorkArgs(msgspec.Struct, gc=False, rename=_KEYS):
+class WorkArgs(MessageArgs, gc=False, rename=_KEYS):
     """Of a kernel, copy or set."""
 
     external: Number = -1
@@ -100,23 +114,7 @@ class WorkArgs(msgspec.Struct, gc=False, rename=_KEYS):
     occupancy: Number = None
     graph: Number = -1
     graph_node: Number = -1
-    collective: Number = ""
     external_before_1_12: Number = -1
-
-
-class MessageArgs(msgspec.Struct, gc=False, rename=_KEYS):
-    """Of a call or kernel that communicates."""
-
-    collective: Number = ""
-    elements_in: Number = -1
-    elements_out: Number = -1
-    group_size: Number = -1
-    dtype: Number = ""
-    group: Number = ""
-    group_description: Number = ""
-    group_ranks: msgspec.Raw = _NO_JSON
-    call_number: Number = -1
-    """Of the call in its group, equal on all ranks; older versions of PyTorch do not record it."""
 
 
 class MemoryArgs(msgspec.Struct, gc=False, rename=_KEYS):

@@ -1,8 +1,9 @@
 """Events of one trace gathered into NumPy columns, by what they are."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,41 +49,12 @@ from profkit.convert.torch_profiler.args import (
     arguments,
     counters,
 )
+from profkit.convert.torch_profiler.categories import IGNORED, KINDS
 from profkit.convert.torch_profiler.events import Event
 from profkit.convert.torch_profiler.pairs import Pairs
+from profkit.convert.torch_profiler.plain_events import ARGS, TYPES, Described, Plain
+from profkit.convert.torch_profiler.plain_events import Events as AnyEvents
 
-_KINDS = {
-    "cpu_op": OPERATOR,
-    "Operator": OPERATOR,
-    "user_annotation": ANNOTATION,
-    "cuda_runtime": CALL,
-    "cuda_driver": CALL,
-    "hip_runtime": CALL,
-    "hip_driver": CALL,
-    "xpu_runtime": CALL,
-    "xpu_driver": CALL,
-    "xpu_sync": CALL,
-    "privateuse1_runtime": CALL,
-    "privateuse1_driver": CALL,
-    "mtia_runtime": CALL,
-    "glow_runtime": CALL,
-    "hpu_op": CALL,
-    "Runtime": CALL,
-    "kernel": KERNEL,
-    "concurrent_kernel": KERNEL,
-    "Kernel": KERNEL,
-    "mtia_ccp_events": KERNEL,
-    "gpu_memcpy": COPY,
-    "Memcpy": COPY,
-    "gpu_memset": SET,
-    "Memset": SET,
-    "gpu_user_annotation": SPAN,
-    "cpu_instant_event": MEMORY,
-    "cuda_profiler_range": COUNTED,
-    "xpu_scope_profiler": COUNTED,
-    "python_function": PYTHON,
-    "cuda_sync": SYNCHRONISATION,
-}
 # The kinds of each table are gathered at once: what a block of rows costs by itself adds up.
 _TABLES = {
     "cpu_ops": (OPERATOR, ANNOTATION),
@@ -94,17 +66,6 @@ _TABLES = {
     "python_calls": (PYTHON,),
     "synchronisations": (SYNCHRONISATION,),
 }
-# Kineto's other categories, and why they become no row.
-IGNORED = {
-    "Trace": "when recording began and ended",
-    "external_correlation": "ids that the events themselves carry",
-    "overhead": "the profiler's own time, on threads of its own",
-    "cuda_event": "records of events, which take no time on the device",
-    "collective_comm": "the same collectives as the communication kernels, seen from the library",
-    "mtia_insight": "remarks of a vendor's tool",
-    "mtia_counters": "counters of a whole device, not of a kernel",
-    "mtia_workloadd": "what a daemon of that vendor did",
-}
 # torch.autograd.profiler before Kineto wrote no category, but a process with one of these names.
 _LEGACY_PROCESSES = {"CPU functions": OPERATOR, "CUDA functions": KERNEL}
 _MEMORY_NAME = "[memory]"
@@ -112,6 +73,7 @@ _MEMORY_NAME = "[memory]"
 _FLOWS = frozenset({"s", "t", "f"})
 _COMPLETE, _INSTANT, _METADATA, _PAIRED = "X", "i", "M", ("B", "E")
 _UNDERSTOOD = _FLOWS | {_METADATA, *_PAIRED}
+_PROCESS_NAME = "process_name"
 _SHOWN = 100
 
 
@@ -138,10 +100,35 @@ class Events(Gathered):
         """Number of ranges with hardware counters."""
         self._threads: dict[str, int] = {}
 
-    def add(self, events: Sequence[Event]) -> None:
+    def add(self, events: AnyEvents) -> None:
         """Append a block of events."""
+        is_plain = len(events) > 0 and isinstance(events[0], Plain)
+        sorted_out = self._plain_by_kind(events) if is_plain else self._by_kind(events)
+        for table, kinds in _TABLES.items():
+            of_kinds = [sorted_out[kind] for kind in kinds]
+            if any(of_kinds):
+                self._gather(table, of_kinds, is_plain=is_plain)
+        if not self.found:
+            self.categories.update(event.cat for event in events)
+
+    def _plain_by_kind(self, events: Sequence[Any]) -> list[list[Any]]:
+        """Return the rows of each kind among plain events: their types say what they are."""
+        sorted_out: list[list[Any]] = [[] for _ in range(KIND_COUNT)]
+        others: list[Any] = []
+        kinds = {kind: KINDS.get(kind.cat) for kind in TYPES}
+        append_to = {
+            kind: (others if of is None else sorted_out[of]).append for kind, of in kinds.items()
+        }
+        for event in events:
+            append_to[type(event)](event)
+        described = (event for event in others if isinstance(event, Described))
+        self.processes.update(str(e.args.label) for e in described if e.name == _PROCESS_NAME)
+        return sorted_out
+
+    def _by_kind(self, events: Sequence[Any]) -> list[list[Event]]:
+        """Return the rows of each kind among events of any notation."""
         sorted_out: list[list[Event]] = [[] for _ in range(KIND_COUNT)]
-        append_to = {cat: sorted_out[kind].append for cat, kind in _KINDS.items()}.get
+        append_to = {cat: sorted_out[kind].append for cat, kind in KINDS.items()}.get
         for event in events:
             if (put := append_to(event.cat)) and (
                 event.ph == _COMPLETE or (event.ph == _INSTANT and event.name == _MEMORY_NAME)
@@ -149,20 +136,15 @@ class Events(Gathered):
                 put(event)
                 continue
             if event.ph in _FLOWS or (whole := self._whole(event)) is None:
-                if event.ph not in _UNDERSTOOD and event.cat in _KINDS:
+                if event.ph not in _UNDERSTOOD and event.cat in KINDS:
                     self.unknown[f"{event.cat} with ph {event.ph!r}"[:_SHOWN]] += 1
                 continue
-            kind = self._by_name(whole) if not whole.cat else _KINDS.get(whole.cat)
+            kind = self._by_name(whole) if not whole.cat else KINDS.get(whole.cat)
             if kind is not None:
                 sorted_out[kind].append(whole)
             elif whole.cat not in IGNORED:
                 self.unknown[whole.cat] += 1
-        for table, kinds in _TABLES.items():
-            of_kinds = [sorted_out[kind] for kind in kinds]
-            if any(of_kinds):
-                self._gather(table, of_kinds)
-        if not self.found:
-            self.categories.update(event.cat for event in events)
+        return sorted_out
 
     @property
     def alone(self) -> bool:
@@ -183,29 +165,39 @@ class Events(Gathered):
         self.processes |= later.processes
         self.ranges += later.ranges
 
-    def _gather(self, table: str, of_kinds: Sequence[list[Event]]) -> None:
+    def _gather(self, table: str, of_kinds: Sequence[list[Any]], *, is_plain: bool) -> None:
         """Append the events that become rows of one table, those of one kind after the other."""
-        makes = {
+        events = [*chain(*of_kinds)] if len(of_kinds) > 1 else of_kinds[0]
+        kinds = _TABLES[table]
+        if table == "kernel_metrics":
+            columns = self._counters(events)
+        elif (args := ARGS[kinds[0]]) is None:
+            columns = self._on_threads(events)
+        else:
+            given = [event.args for event in events] if is_plain else arguments(events, args)
+            columns = self._made[table](events, given)
+        if len(of_kinds) > 1:
+            counts = [len(events) for events in of_kinds]
+            columns["kind"] = np.repeat(np.array(kinds, dtype=np.int8), counts)
+        self.put(table, columns)
+
+    @property
+    def _made(self) -> dict[str, Callable[[list[Any], list[Any]], dict[str, Column]]]:
+        """What makes the columns of each table of events and their arguments."""
+        return {
             "cpu_ops": self._ops,
             "runtime_calls": self._calls,
             "kernels": self._device_work,
             "annotations": self._device_annotations,
             "memory_events": self._memory,
-            "kernel_metrics": self._counters,
-            "python_calls": self._on_threads,
             "synchronisations": self._synchronisations,
         }
-        columns = makes[table]([*chain(*of_kinds)])
-        if len(of_kinds) > 1:
-            kinds = np.array(_TABLES[table], dtype=np.int8)
-            columns["kind"] = np.repeat(kinds, [len(events) for events in of_kinds])
-        self.put(table, columns)
 
     def _whole(self, event: Event) -> Event | None:
         """Return what an event stands for that may be an instant or the end of a pair, or None."""
         if event.ph == _COMPLETE:
             return event
-        if event.ph == _METADATA and event.name == "process_name":
+        if event.ph == _METADATA and event.name == _PROCESS_NAME:
             self.processes.update(str(arg.label) for arg in arguments([event], NameArgs))
         if event.ph == _INSTANT:
             return event if event.name == _MEMORY_NAME else None
@@ -221,8 +213,7 @@ class Events(Gathered):
         columns = {name: self.spill.read(block[name]) for name in block.layouts}
         return self.spill.keep(columns | {"range": columns["range"] + self.ranges})
 
-    def _ops(self, events: list[Event]) -> dict[str, Column]:
-        args = arguments(events, OperatorArgs)
+    def _ops(self, events: list[Any], args: list[OperatorArgs]) -> dict[str, Column]:
         return self._on_threads(events) | {
             "external": self._external(args),
             "sequence": self._integers([arg.sequence for arg in args]),
@@ -231,18 +222,16 @@ class Events(Gathered):
             "input_types": self.texts.json_codes([arg.types for arg in args]),
             "inputs": self.texts.json_codes([arg.inputs for arg in args]),
             "stack": self.texts.codes([str(arg.stack or "") for arg in args]),
-            **self._messages(events, args),
+            **self._messages(args),
         }
 
-    def _calls(self, events: list[Event]) -> dict[str, Column]:
-        args = arguments(events, CallArgs)
+    def _calls(self, events: list[Any], args: list[CallArgs]) -> dict[str, Column]:
         return self._on_threads(events) | {
             "correlation": self._integers([arg.correlation for arg in args]),
             "external": self._external(args),
         }
 
-    def _device_work(self, events: list[Event]) -> dict[str, Column]:
-        args = arguments(events, WorkArgs)
+    def _device_work(self, events: list[Any], args: list[WorkArgs]) -> dict[str, Column]:
         device = self._places([arg.device for arg in args])
         stream = self._places([arg.stream for arg in args])
         process = self._identifiers([event.pid for event in events])
@@ -256,7 +245,7 @@ class Events(Gathered):
             "external": self._external(args),
             "size_bytes": self._sizes([arg.size for arg in args]),
             "what": self.texts.codes([str(arg.kind) for arg in args]),
-            **self._messages(events, args),
+            **self._messages(args),
             "grid": self.texts.json_codes([arg.grid for arg in args]),
             "block": self.texts.json_codes([arg.block for arg in args]),
             "registers": self._small(self._integers([arg.registers for arg in args])),
@@ -266,26 +255,23 @@ class Events(Gathered):
             "occupancy_percent": floats([arg.occupancy for arg in args]),
         }
 
-    def _messages(
-        self, events: list[Event], args: Sequence[OperatorArgs | WorkArgs]
-    ) -> dict[str, Column]:
+    def _messages(self, args: Sequence[MessageArgs]) -> dict[str, Column]:
         """Return the number of each event's message, and of the call in its group: few have any."""
         rows = [row for row, arg in enumerate(args) if arg.collective]
-        given = arguments([events[row] for row in rows], MessageArgs)
-        codes = np.zeros(len(events), dtype=np.int32)
-        numbers = np.full(len(events), -1, dtype=np.int64)
+        given = [args[row] for row in rows]
+        codes = np.zeros(len(args), dtype=np.int32)
+        numbers = np.full(len(args), -1, dtype=np.int64)
         codes[rows] = self.messages.codes(given)
         numbers[rows] = self._integers([arg.call_number for arg in given]).clip(min=-1)
         return {"message": codes, "call_number": numbers}
 
-    def _device_annotations(self, events: list[Event]) -> dict[str, Column]:
+    def _device_annotations(self, events: list[Any], args: list[RangeArgs]) -> dict[str, Column]:
         return self._spans(events) | {
             "tid": self._identifiers([event.tid for event in events]),
-            "external": self._external(arguments(events, RangeArgs)),
+            "external": self._external(args),
         }
 
-    def _synchronisations(self, events: list[Event]) -> dict[str, Column]:
-        args = arguments(events, WaitArgs)
+    def _synchronisations(self, events: list[Any], args: list[WaitArgs]) -> dict[str, Column]:
         return self._spans(events) | {
             "device": self._places([arg.device for arg in args]),
             "stream": self._places([arg.stream for arg in args]),
@@ -294,8 +280,7 @@ class Events(Gathered):
             "awaited_correlation": self._integers([arg.awaited_correlation for arg in args]),
         }
 
-    def _memory(self, events: list[Event]) -> dict[str, Column]:
-        args = arguments(events, MemoryArgs)
+    def _memory(self, events: list[Any], args: list[MemoryArgs]) -> dict[str, Column]:
         return {
             "start": nanoseconds([event.ts for event in events]),
             "pid": self._identifiers([event.pid for event in events]),

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from profkit.convert.columns.numbering import Text
 from profkit.convert.linking.origin import Origin
-from profkit.convert.torch_profiler.reader import Header
+from profkit.convert.torch_profiler.header import Header
 
 # Each column with the keys of CUDA and, where they differ, of HIP.
 _SIZES = {

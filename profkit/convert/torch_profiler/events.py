@@ -1,6 +1,5 @@
 """One event of a trace as a typed struct, whatever PyTorch, CUDA or HIP version wrote it."""
 
-from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -41,9 +40,6 @@ class DecimalEvent(Event, gc=False):
 
 class _WithArgs(msgspec.Struct):
     args: msgspec.Raw = NO_ARGS
-
-
-Events = Sequence[Event]
 
 
 def loose(text: msgspec.Raw) -> Event | None:

@@ -18,7 +18,8 @@ from typing import BinaryIO
 
 from profkit.convert.columns.spill import Scratch, Spill
 from profkit.convert.torch_profiler.columns import Events
-from profkit.convert.torch_profiler.reader import BLOCK_BYTES, Header, Reader
+from profkit.convert.torch_profiler.header import Header
+from profkit.convert.torch_profiler.reader import BLOCK_BYTES, Reader
 from profkit.convert.torch_profiler.source import READ_BYTES, Source, is_gzip
 from profkit.convert.torch_profiler.text import last_event_end, skip_space
 from profkit.core.errors import ProfkitError

@@ -9,9 +9,15 @@ from typing import Any
 
 import msgspec
 
-from profkit.convert.columns.values import EXACT_BELOW_US, LATEST_NS
-from profkit.convert.linking.messages import RANKS_BELOW, plausible
+from profkit.convert.columns.values import EXACT_BELOW_US
 from profkit.convert.torch_profiler.events import DecimalEvent, Event, FloatEvent, loose
+from profkit.convert.torch_profiler.header import (
+    DecimalDocument,
+    FloatDocument,
+    Header,
+    PlainDocument,
+)
+from profkit.convert.torch_profiler.plain_events import Block, Events, plainly
 from profkit.convert.torch_profiler.source import Source
 from profkit.convert.torch_profiler.text import (
     TRAILING,
@@ -40,68 +46,6 @@ _SAMPLED = 256
 _PLACES_NAMED = 3
 
 
-class Header(msgspec.Struct):
-    """Top-level keys of a trace, wherever in the file they stand."""
-
-    schemaVersion: Any = None  # noqa: N815
-    distributedInfo: Any = None  # noqa: N815
-    deviceProperties: Any = None  # noqa: N815
-    baseTimeNanoseconds: Any = None  # noqa: N815
-    displayTimeUnit: Any = None  # noqa: N815
-    metadata: Any = None
-
-    @property
-    def base_ns(self) -> int:
-        """Time, in unix ns, that timestamps are relative to; 0 if they are not."""
-        return max(self._base_ns, 0)
-
-    @property
-    def _base_ns(self) -> int:
-        """The same, -1 if it is no time."""
-        if self.baseTimeNanoseconds is None:
-            return 0
-        try:
-            base = int(self.baseTimeNanoseconds)
-        except (TypeError, ValueError, OverflowError):
-            return -1
-        return base if 0 <= base < LATEST_NS else -1
-
-    @property
-    def rank(self) -> int:
-        """Global rank that the trace itself states; -1 if it does not."""
-        info = self.distributedInfo
-        rank = info.get("rank") if isinstance(info, dict) else None
-        try:
-            return plausible(int(rank), RANKS_BELOW) if rank is not None else -1
-        except (TypeError, ValueError, OverflowError):
-            return -1
-
-    def faults(self) -> Iterator[str]:
-        """Yield what cannot be known because a key has a value that is none."""
-        if self._base_ns < 0:
-            yield "baseTimeNanoseconds is no time: times count from an unknown start."
-        if self.distributedInfo is not None and self.rank < 0:
-            yield "distributedInfo states no rank."
-
-    def merge(self, other: "Header") -> None:
-        """Take from `other` what is not known here."""
-        for field in self.__struct_fields__:
-            if getattr(self, field) is None:
-                setattr(self, field, getattr(other, field))
-
-
-class FloatDocument(Header):
-    """The end of a file in object form: the last events and the keys after them."""
-
-    traceEvents: list[FloatEvent] = msgspec.field(default_factory=list)  # noqa: N815
-
-
-class DecimalDocument(Header):
-    """The same, with exact times."""
-
-    traceEvents: list[DecimalEvent] = msgspec.field(default_factory=list)  # noqa: N815
-
-
 class Reader:
     """Iterate over the blocks of events of one trace; afterwards `header` and `notes` are whole."""
 
@@ -121,7 +65,7 @@ class Reader:
         self._exact = False
         self._in_object = True
 
-    def __iter__(self) -> Iterator[list[Event]]:
+    def __iter__(self) -> Iterator[Events]:
         """Yield lists of events, in the order of the file."""
         offset, text = self._begin()
         while True:
@@ -182,7 +126,7 @@ class Reader:
             size += len(chunk)
         return b"".join(parts), True
 
-    def _leading(self, text: bytes, offset: int) -> tuple[list[Event] | None, int]:
+    def _leading(self, text: bytes, offset: int) -> tuple[Events | None, int]:
         """Decode the events at the front of `text`; None if the list ends within it."""
         cut = first = last_event_end(text, len(text))
         for _ in range(_CUTS_TRIED):
@@ -220,7 +164,7 @@ class Reader:
             hint="it is damaged, or no trace of torch.profiler; give one trace in each file",
         )
 
-    def _last(self, text: bytes, offset: int) -> list[Event]:
+    def _last(self, text: bytes, offset: int) -> Events:
         """Return the events of the end of the file, and read the keys after them."""
         try:
             events = self._document(text) if self._in_object else self._decode(b"[" + text)
@@ -229,21 +173,23 @@ class Reader:
             events = self._salvage(text, offset)
         return self._timed(events, text, len(text))
 
-    def _document(self, text: bytes) -> list[Event]:
+    def _document(self, text: bytes) -> Events:
         if list_start(text) >= 0:
             raise msgspec.DecodeError("a second list of events")  # it would replace the first
-        kind: type[FloatDocument | DecimalDocument]
-        kind = DecimalDocument if self._exact else FloatDocument
-        document = decoded(b'{"traceEvents":[' + text, kind)
+        text = b'{"traceEvents":[' + text
+        document: PlainDocument | FloatDocument | DecimalDocument | None = None
+        if not self._exact:
+            document = plainly(text, PlainDocument)
+        if document is None:
+            document = decoded(text, DecimalDocument if self._exact else FloatDocument)
         self.header.merge(document)
-        return list(document.traceEvents)
+        return document.traceEvents
 
-    def _timed(self, events: list[Event], text: bytes, used: int) -> list[Event]:
+    def _timed(self, events: Events, text: bytes, used: int) -> Events:
         """Return `events`, decoded once more and exactly if a float cannot hold their times."""
         sample = events[:: 1 + len(events) // _SAMPLED]  # one clock wrote them all
-        if self._exact or not any(
-            type(event.ts) is float and event.ts >= EXACT_BELOW_US for event in sample
-        ):
+        times = [getattr(event, "ts", None) for event in sample]
+        if self._exact or not any(type(ts) is float and ts >= EXACT_BELOW_US for ts in times):
             return events
         self._exact = True
         # Damage in this block was counted the first time.
@@ -253,10 +199,11 @@ class Reader:
         self.lost, self.notes, self.ended = counted
         return exact
 
-    def _decode(self, text: bytes) -> list[Event]:
+    def _decode(self, text: bytes) -> Events:
         """Decode a JSON list of events, repairing what is valid elsewhere but not in JSON."""
         try:
-            return self._decode_strictly(text)
+            plain = None if self._exact else plainly(text, Block)
+            return self._decode_strictly(text) if plain is None else plain
         except UnicodeDecodeError:
             return self._decode(text.decode("utf-8", "replace").encode())
         except msgspec.DecodeError as error:

@@ -19,8 +19,9 @@ from profkit.convert.linking.messages import RANKS_BELOW, plausible
 from profkit.convert.linking.origin import Origin
 from profkit.convert.torch_profiler.columns import Events
 from profkit.convert.torch_profiler.devices import devices, faults
+from profkit.convert.torch_profiler.header import Header
 from profkit.convert.torch_profiler.parts import is_shared, parts_of, read_parts, workers
-from profkit.convert.torch_profiler.reader import BLOCK_BYTES, Header, Reader
+from profkit.convert.torch_profiler.reader import BLOCK_BYTES, Reader
 from profkit.convert.torch_profiler.source import Source
 from profkit.core.errors import InputError
 

@@ -1,6 +1,6 @@
 from profkit.convert.linking.origin import Origin
 from profkit.convert.torch_profiler.devices import devices
-from profkit.convert.torch_profiler.reader import Header
+from profkit.convert.torch_profiler.header import Header
 
 CUDA = {
     "id": 1,
