@@ -18,7 +18,7 @@ from profkit.analyze.base import Analysis, Columns, Recording, Recordings
 from profkit.core import job_record, job_usage, progress_events, registry, resources, result
 from profkit.core.capture_record import capture_warnings
 from profkit.core.checksums import sha256
-from profkit.core.errors import InputError, ProfkitError
+from profkit.core.errors import InputError, PluginError, ProfkitError
 from profkit.core.fingerprint import provenance
 from profkit.core.hardware import AUTO, Hardware, read_hardware, reported_hardware
 from profkit.core.settings import Settings, checked, from_json
@@ -96,7 +96,10 @@ def result_of(
     inputs = _inputs(analysis, tables, results)
     for name, section in sections.items():
         inputs[name] = _read_section(analysis, name, section, tables)
-    return analysis.run(**inputs, config=config)
+    found = analysis.run(**inputs, config=config)
+    if not isinstance(found, result.Result):
+        raise PluginError(f"the analysis returned {type(found).__name__}, and no Result")
+    return found
 
 
 def _inputs(analysis: Analysis, tables: list[Path], results: list[Path]) -> dict[str, Any]:

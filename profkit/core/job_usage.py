@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from profkit.core.atomic_write import write_atomically
+from profkit.core.errors import ProfkitError
 
 # Linux tells KiB, macOS bytes.
 _RSS_BYTES = 1 if sys.platform == "darwin" else 1 << 10
@@ -25,10 +26,16 @@ def recorded(path: Path | None) -> Iterator[None]:
     """Write what is used until the end to `path`, if there is one.
 
     Seconds of the clock and of the CPU (processes that were started included), and the largest
-    resident memory of one process in MiB.
+    resident memory of one process in MiB. Raises `ProfkitError` for a job that ends itself with
+    status 0, as code of a plugin may: its outputs are not there.
     """
     before_s = time.perf_counter()
-    yield
+    try:
+        yield
+    except SystemExit as stop:
+        if stop.code:
+            raise
+        raise ProfkitError(f"the job ended itself by sys.exit({stop.code})") from None
     if path is None:
         return
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]

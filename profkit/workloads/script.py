@@ -27,6 +27,8 @@ from profkit.workloads.base import EXTRA_ARGUMENTS, BaseWorkload
 from profkit.workloads.runtime import command_words
 
 _PYTHON = re.compile(r"python[\d.]*(\.exe)?")
+# By libraries of threads, and by PyTorch's own logging.
+_READ_WHEN_LOADED = re.compile(r"(OMP|MKL|OPENBLAS|KMP|GOMP)_\w+|TORCH_LOGS")
 _STARTERS = ("torchrun", "accelerate", "deepspeed")
 
 
@@ -206,6 +208,22 @@ def _note_on_spawn() -> Iterator[None]:
         module.start_processes = original
 
 
+@contextmanager
+def _note_on_late_variables() -> Iterator[None]:
+    """Leave a note on variables that the script sets for PyTorch, which is loaded before it."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        for name, value in os.environ.items():
+            if _READ_WHEN_LOADED.fullmatch(name) and before.get(name) != value:
+                marks.note(
+                    f"The script sets {name}={value}, which PyTorch reads when it is loaded: here"
+                    f" that was before. Set launcher.env.{name}={value}, or let launcher=command"
+                    " follow the whole command."
+                )
+
+
 def observed(settings: Workload) -> None:
     """Run the script and mark its steps; raises `ProfkitError` if it has none."""
     # Late: plans import this module, and torch takes seconds.
@@ -213,7 +231,12 @@ def observed(settings: Workload) -> None:
 
     if settings.stop_after:
         marks.listen_too(StepLimit(settings.stop_after))
-    with _children_ended(), _note_on_spawn(), StepHooks(settings.step, settings.samples or -1):
+    with (
+        _children_ended(),
+        _note_on_spawn(),
+        _note_on_late_variables(),
+        StepHooks(settings.step, settings.samples or -1),
+    ):
         run(settings)
     if not marks.steps_seen():
         raise ProfkitError(

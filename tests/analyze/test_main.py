@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from profkit.analyze.__main__ import _frame_of_runs, main
+from profkit.analyze.base import Analysis
 from profkit.core import result
-from profkit.core.errors import ConfigError, InputError
+from profkit.core.errors import ConfigError, InputError, PluginError, ProfkitError
 from profkit.core.job_record import NOTHING, JobRecord
 from profkit.tables.loaded_run import LoadedRun
 from profkit.testing import ResultTree
@@ -97,6 +98,29 @@ def test_a_damaged_table_is_explained(run):
     path.write_bytes(b"PAR1 not really")
     with pytest.raises(InputError, match="cannot be read"):
         main(["steps", "--tables", str(path), "--out", str(run / "analyze" / "steps.json")])
+
+
+def leave(status):
+    raise SystemExit(status)
+
+
+@pytest.mark.parametrize(
+    ("ending", "error", "message"),
+    [
+        (lambda: None, PluginError, "the analysis returned NoneType, and no Result"),
+        (lambda: {"a": 1}, PluginError, "the analysis returned dict, and no Result"),
+        (lambda: leave(0), ProfkitError, r"the job ended itself by sys\.exit\(0\)"),
+        (lambda: leave(None), ProfkitError, r"the job ended itself by sys\.exit\(None\)"),
+        (lambda: leave(3), SystemExit, "3"),
+    ],
+)
+def test_an_analysis_that_gives_no_result_has_failed(run, monkeypatch, ending, error, message):
+    monkeypatch.setattr(Analysis, "run", lambda *_, **__: ending())
+    path = write(run, "baseline", "steps", [step(5, 10)])
+    out = run / "analyze" / "steps.json"
+    with pytest.raises(error, match=message):
+        main(["steps", "--tables", path, "--out", str(out)])
+    assert not out.exists()
 
 
 def test_progress_is_reported(run, tmp_path, monkeypatch):

@@ -259,6 +259,20 @@ def test_ranks_that_the_script_starts_itself_are_named(capture, tmp_path, writte
     assert warning.startswith("The script starts processes itself with torch.multiprocessing.spawn")
 
 
+def test_a_script_that_sets_what_pytorch_reads_when_it_is_loaded_is_noted(
+    capture, tmp_path, written
+):
+    first = 'import os\nos.environ["OMP_NUM_THREADS"] = "3"\nos.environ["MY_OWN"] = "1"\n'
+    script_path = written(first + LOOP + "for _ in range(4):\n    step()\n")
+    made = capture("baseline", tmp_path, {}, **script(script_path))
+    (warning,) = made.record["warnings"]
+    assert warning == (
+        "The script sets OMP_NUM_THREADS=3, which PyTorch reads when it is loaded: here that was"
+        " before. Set launcher.env.OMP_NUM_THREADS=3, or let launcher=command follow the whole"
+        " command."
+    )
+
+
 def test_a_script_that_leaves_without_pythons_own_end_is_recorded_whole(capture, tmp_path, written):
     loop = "import os, beside\nfor _ in range(4):\n    step()\nos._exit(0)\n"
     written("", "beside.py")

@@ -4,7 +4,7 @@ import errno
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,7 +40,9 @@ def reserved(out: Path) -> Iterator[None]:
 
 def release(out: Path) -> None:
     """Free the reserved space in `out`, also after a capture that was killed."""
-    (out / _RESERVED).unlink(missing_ok=True)
+    # There may be a file in the place of the folder.
+    with suppress(NotADirectoryError):
+        (out / _RESERVED).unlink(missing_ok=True)
 
 
 class Problem(NamedTuple):
@@ -54,11 +56,15 @@ class Problem(NamedTuple):
 def problem(out: Path) -> Problem | None:
     """Return what befell the folder `out` or its disk; None if nothing says so.
 
-    A folder that the workload has removed is made again, for the record.
+    A folder that the workload has removed is made again, for the record; a file in its place is
+    kept beside it.
     """
     if gone := [folder for folder in (out, *out.parents) if not folder.is_dir()]:
+        folder = gone[-1]
+        if os.path.lexists(folder):
+            folder.rename(folder.with_name(f"{folder.name}.replaced"))
         out.mkdir(parents=True)
-        return Problem(f"the workload removed {gone[-1]}, where its capture lies", True)
+        return Problem(f"the workload removed {folder}, where its capture lies", True)
     if shutil.disk_usage(out).free < _FULL_BELOW_BYTES:
         return Problem(f"no space is left on the disk of {out}", False)
     return None

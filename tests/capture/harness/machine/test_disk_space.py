@@ -36,3 +36,15 @@ def test_a_folder_that_was_removed_is_made_again_and_named(tmp_path):
     said = f"the workload removed {gone}, where its capture lies"
     assert disk_space.problem(gone / "runs" / "rep0") == (said, True)
     assert disk_space.problem(gone / "runs" / "rep0") is None
+
+
+def test_a_file_in_the_place_of_the_folder_of_a_capture_is_kept_beside_it(tmp_path):
+    gone = tmp_path / "rep0"
+    gone.write_text("of the program")
+    disk_space.release(gone)
+    assert disk_space.problem(gone) == (
+        f"the workload removed {gone}, where its capture lies",
+        True,
+    )
+    assert gone.is_dir()
+    assert (tmp_path / "rep0.replaced").read_text() == "of the program"
