@@ -84,8 +84,8 @@ _WORD = re.compile(r"([\w.+-]{1,80})=(.+)", re.DOTALL)
 """A word of a command line that gives a name a value."""
 # A line break within a string that was printed as code, before a name.
 _ESCAPED_BREAK = re.compile(r"\\[nrt](?=[A-Za-z_-])")
-# A quote within the quotes of a shell.
-_CONTINUED = re.compile(r"(?:'(?:\"'\"|\\')'[^'\n]*)*")
+# A quote within the quotes of a shell, and these within further ones.
+_CONTINUED = re.compile(r"(?:'(?:\\?\"'\\?\"|\\')'[^'\n]*)*")
 _PORT_OR_GROUP = re.compile(r"\d{1,5}")
 _LONG = re.compile(r"(?<![\w+/.-])[\w+/.-]{16,}={0,2}")
 _BEFORE_VALUE = re.compile(rf"[\w-]{ASSIGN}[bfru]{{0,2}}(?:{QUOTE})?$", re.IGNORECASE)

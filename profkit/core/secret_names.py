@@ -15,7 +15,7 @@ nothing."""
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _JOINED = re.compile(r"(auth|csrf|xsrf|access|api|session|refresh|bot)(token)", re.IGNORECASE)
 _SECRET = re.compile(
-    r"secret(?!ar)|(?:key|store)pass$|passw(?:or)?d|passphrase|passcode|credential|bearer"
+    r"secret(?!ar)|(?:key|store)_?pass$|pass_?(?:w(?:or)?d|phrase|code)|credential|bearer"
     r"|(?:api|access|account|auth|encryption|license|master|private|shared|signing|ssh)_?key"
 )
 # Names of where a secret lies, how long it is or how it is handled, not of the secret itself.

@@ -19,6 +19,8 @@ mysql --password='it'\''s hunter2' db
 mysql '--password=correct horse hunter2' db
 train.py "--auth.password=correct horse hunter2" --lr 1
 docker run -e 'PASSPHRASE=two words hunter2' img
+bash -c "t.py --login-password 'it'\"'\"'s hunter2' --lr 1"
+t.py '--pass-phrase=three words hunter2' --pass-code hunter2
 Cookie: a=b; csrftoken=hunter2
 signing_key GJjGqnYlzsxRuxIIpirl
 --wandb-key GJjGqnYlzsxRuxIIpirl
