@@ -87,7 +87,7 @@ def read(  # noqa: PLR0913 - the arguments of a job
     return Trace(
         header=header,
         chunks={**linker.chunks(), "devices": lambda: iter([described])},
-        notes=(*notes, *header.faults(), *faults(header), *_repairs(gathered, linker)),
+        notes=(*notes, *header.missing(), *header.faults(), *faults(header), *_repairs(gathered, linker)),
         writers=linker.writers(),
     )
 
