@@ -76,14 +76,6 @@ class Header(msgspec.Struct):
         except (TypeError, ValueError, OverflowError):
             return -1
 
-    def missing(self) -> Iterator[str]:
-        """Yield of how many ranks this is one, where older versions of PyTorch state no group."""
-        info = self.distributedInfo
-        world = info.get("world_size", -1) if isinstance(info, dict) else -1
-        ranks = plausible(world, RANKS_BELOW)
-        if ranks > 1 and self.rank >= 0 and "pg_config" not in info:
-            yield f"Rank {self.rank} of {ranks}; the trace says nothing of their groups."
-
     def faults(self) -> Iterator[str]:
         """Yield what cannot be known because a key has a value that is none."""
         if self._base_ns < 0:

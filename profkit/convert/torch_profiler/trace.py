@@ -87,9 +87,19 @@ def read(  # noqa: PLR0913 - the arguments of a job
     return Trace(
         header=header,
         chunks={**linker.chunks(), "devices": lambda: iter([described])},
-        notes=(*notes, *header.missing(), *header.faults(), *faults(header), *_repairs(gathered, linker)),
+        notes=(*notes, *_of_header(header), *_repairs(gathered, linker)),
         writers=linker.writers(),
     )
+
+
+def _of_header(header: Header) -> Iterator[str]:
+    """Yield what the header says that makes numbers less certain."""
+    info = header.distributedInfo
+    ranks = plausible(info.get("world_size"), RANKS_BELOW) if isinstance(info, dict) else -1
+    if ranks > 1 and header.rank >= 0 and "pg_config" not in info:
+        yield f"Rank {header.rank} of {ranks}; the trace says nothing of their groups."
+    yield from header.faults()
+    yield from faults(header)
 
 
 def _gathered(
