@@ -4,9 +4,10 @@
 
 Takes each file of `tests/expected/verdicts.md` that is a trace, a snapshot, or a report of Nsight
 from `$PROFKIT_REAL_DATA` (or ``../shared/data``), and prints what ``profkit show FILE`` says of it,
-and whether the limiter and the first action agree. For snapshots and Nsight Compute, whose words
-differ, it prints both sides. Ends with 1 if fewer than 90 % agree in the limiter or in the first
-action. Takes about two CPU seconds a file.
+and whether the limiter and the first action agree; of every step, whether its causes sum to it. For
+snapshots and Nsight Compute, whose words differ, it prints both sides. Ends with 1 if fewer than
+90 % agree in the limiter or in the first action, or if the causes of a step do not sum to it. Takes
+about two CPU seconds a file.
 """
 
 import gzip
@@ -24,12 +25,14 @@ import yaml
 from profkit.cli.answer import verdict_on
 from profkit.cli.run_folders import RunFolder
 from profkit.cli.unkept_run import unkept_run
+from profkit.core import result
 from profkit.core.errors import ProfkitError
 from profkit.core.verdict import Verdict
 from profkit.report.verdict_text import lines
 
 ROOT = Path(__file__).parents[1]
 GOAL = 0.9
+MOST_REST = 0.001
 NOTHING = "record-more"
 SYNONYMS = {"one-off-startup": NOTHING}
 """Kinds that are one thing to do: record steady steps."""
@@ -62,12 +65,14 @@ def main(argv: Sequence[str]) -> int:
     """Compare on every file whose name contains one of `argv`; return 1 below the goal."""
     data = Path(os.environ.get("PROFKIT_REAL_DATA", ROOT.parent / "shared/data"))
     agreed: list[tuple[bool, bool]] = []
+    steps: list[bool] = []
     for expert in said_by_expert():
         name = expert["file"]
         kind = kind_of(name)
         if not kind or (argv and not any(part in name for part in argv)):
             continue
-        verdict = shown(data / name, kind)
+        verdict, sums = shown(data / name, kind)
+        steps += sums
         print(f"{name}:", *(lines(verdict) if verdict else ["no verdict"]), sep="\n", flush=True)
         if expert["part"] != "step":
             print(f"    expert: {expert['limiter']}, {expert['first_action_kind']}", flush=True)
@@ -75,7 +80,8 @@ def main(argv: Sequence[str]) -> int:
         agreed.append(compared(expert, asdict(verdict) if verdict else {}))
     counts = [sum(limiter for limiter, _ in agreed), sum(action for _, action in agreed)]
     print(f"of {len(agreed)}: {counts[0]} agree in the limiter, {counts[1]} in the first action")
-    return int(min(counts) < GOAL * len(agreed))
+    print(f"of {len(steps)} steps: the causes of {sum(steps)} sum to the step, none negative")
+    return int(min(counts) < GOAL * len(agreed) or not all(steps))
 
 
 def said_by_expert() -> Iterator[dict[str, Any]]:
@@ -93,8 +99,8 @@ def kind_of(name: str) -> str:
     return next((kind for suffix, kind in suffixes.items() if name.endswith(suffix)), "")
 
 
-def shown(path: Path, kind: str) -> Verdict | None:
-    """Return the verdict on one file or folder, as ``profkit show`` has it."""
+def shown(path: Path, kind: str) -> tuple[Verdict | None, list[bool]]:
+    """Return the verdict on one file or folder, as ``profkit show`` has it, and `step_sums`."""
     with tempfile.TemporaryDirectory() as folder:
         if kind == "nsys":
             unpacked = Path(folder, path.name.removesuffix(".gz"))
@@ -102,10 +108,20 @@ def shown(path: Path, kind: str) -> Verdict | None:
             path = unpacked
         try:
             with unkept_run([path]) as (run, _):
-                return verdict_on(RunFolder(run))
+                return verdict_on(RunFolder(run)), list(step_sums(run))
         except ProfkitError as error:
             print(f"{path}: {error}")
-            return None
+            return None, []
+
+
+def step_sums(run: Path) -> Iterator[bool]:
+    """Yield for each step of each rank whether its causes sum to it and none is negative."""
+    path = run / "analyze/causes.json"
+    tables = result.read(path).result.tables if path.is_file() else {}
+    for row in tables["by_step"].records() if "by_step" in tables else ():
+        step_ns = row.pop("step_time_ns")
+        times = [time for name, time in row.items() if name.endswith("_ns")]
+        yield min(times) >= 0 and abs(sum(times) - step_ns) <= MOST_REST * step_ns
 
 
 def compared(expert: Mapping[str, Any], verdict: Mapping[str, Any]) -> tuple[bool, bool]:

@@ -74,10 +74,9 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
 ) -> Result:
     """Where does the time of a steady step go, and what can be gained at most?
 
-    Each instant from the start of a step to the start of the next belongs to one cause, so causes
-    sum to the step. GPU computing comes before communication, copies and sets that it hides; idle
-    time of the GPU goes to what the CPU thread did that launches next. Without a GPU, operators
-    come before communication, and Python is the rest. The gain is the exposed time.
+    Each instant until the start of the next step belongs to one cause, so causes sum to the step.
+    GPU computing comes before what it hides; idle time goes to what the thread did that launches
+    next. Without a GPU, operators come before communication, and Python is the rest.
     """
     if cpu_ops.empty and kernels.empty:
         return Result.abstain("causes", "neither operators nor kernels were recorded")
@@ -108,9 +107,8 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         **_counted(steps, cpu_ops, kernels, runtime_calls, devices, launched["call"], misplaced),
     )
     known = {"hardware": hardware, "behaviour": behaviour, "steps": steps, "devices": devices}
-    known |= {"annotations": annotations, "collectives": collectives}
-    known |= {"processes": processes, "sampled_steps": sampled_steps}
-    matching = _matches(of_shown[0], rows, known)
+    known |= {"annotations": annotations, "collectives": collectives, "processes": processes}
+    matching = _matches(of_shown[0], rows, known | {"sampled_steps": sampled_steps})
     missing = left_out("modules, operators and lines", sorted({*chosen, shown}), count)
     missing = (*_abstentions(found.problem), *missing)
     return _result(rows, shown, ranks, of_shown, matching, trust.checks(seen), missing, config)

@@ -145,8 +145,10 @@ def _remedy(peak: _Peak, config: Config) -> tuple[str, Remedy]:
     loss = [line for line in peak.lines if OF_LOSS.search(line[0])]
     attention = [line for line in peak.lines if OF_ATTENTION.search(line[0]) and line not in loss]
     for lines, remedy in ((attention, ATTENTION), (loss, LOSS)):
-        if lines and sum(line_bytes for _, line_bytes in lines) >= least:
-            return lines[0][0], remedy
+        held = sum(line_bytes for _, line_bytes in lines)
+        if lines and held >= least:
+            share = f"Such lines hold {100 * held / max(peak.total, 1):.0f} % of the peak."
+            return lines[0][0], Remedy(f"{remedy.advice} {share}", remedy.source)
     content = next(iter(peak.contents), "")
     # What was there before has no line in the history.
     is_known = bool(peak.lines) and peak.lines[0][1] >= least and content != CONTENTS[BEFORE]

@@ -19,7 +19,7 @@ def match(kernels: pd.DataFrame, cpu_ops: pd.DataFrame, step: Step) -> Match | N
     return Match(
         cause=computing(kernels[changes], cpu_ops),
         advice="Call `model.to(memory_format=torch.channels_last)`, and the same for the inputs: "
-        "convolutions on tensor cores work in NHWC.",
+        "matrix units of GPUs work in NHWC.",
         gain_ns=charged(kernels, changes),
         confidence=Confidence.HIGH,
         evidence={"kernels_per_step": round(int(changes.sum()) / step.count, 1)},

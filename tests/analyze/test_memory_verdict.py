@@ -66,6 +66,7 @@ def test_far_from_the_limit_nothing_is_advised():
 def test_a_line_of_attention_or_of_the_loss_has_its_own_remedy(line, advice):
     found = verdict(snapshot([block(60, 0), block(20, 1, line=line)], 80))
     assert advice in found.advice
+    assert found.advice.endswith("Such lines hold 25 % of the peak.")
     assert found.place == line
 
 

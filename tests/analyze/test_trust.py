@@ -102,6 +102,11 @@ def test_each_check_fails_alone_and_silences_what_depends_on_it(name):
     assert found[name].message.endswith(".")
 
 
+def test_ranks_that_a_trace_states_are_missing_where_no_group_is_known():
+    text = "Rank 0 of 8; the trace says nothing of their groups."
+    assert failed(**noted(text))["ranks"].message == "1 of 8 ranks recorded."
+
+
 @pytest.mark.parametrize(
     "changes",
     [

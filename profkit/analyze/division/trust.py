@@ -23,6 +23,7 @@ _REPAIRED = {
     "odd times": re.compile(r"0 ns long|absurd"),
 }
 _OF_ROWS = ("overlaps", "odd times")
+_RANKS = re.compile(r"Rank \d+ of (\d+);")
 _COUNT = re.compile(r"[\d,]+")
 _FEW_ROWS = 0.01
 _EITHER = "their time may belong to either"
@@ -113,7 +114,9 @@ def _of_steps(seen: Seen) -> Iterator[Trust]:
 
 def _of_ranks(seen: Seen) -> Iterator[Trust]:
     there = seen.periods.rows["rank"].nunique()
-    expected = max(int(seen.collectives["group_size"].max()) if len(seen.collectives) else 0, there)
+    grouped = int(seen.collectives["group_size"].max()) if len(seen.collectives) else 0
+    stated = [_RANKS.match(note) for one in seen.recordings.values() for note in one.notes]
+    expected = max([there, grouped, *(int(found[1]) for found in stated if found)])
     if expected > 1:
         yield Trust(
             check="ranks",

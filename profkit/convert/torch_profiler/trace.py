@@ -86,13 +86,23 @@ def read(  # noqa: PLR0913 - the arguments of a job
         linker.begin()
         stack.pop_all()  # what was asked goes on
     described = devices(header, origin)
-    repairs = [*faults(header), *undescribed(described, linker.work), *_repairs(gathered, linker)]
+    repairs = [*undescribed(described, linker.work), *_repairs(gathered, linker)]
     return Trace(
         header=header,
         chunks={**linker.chunks(), "devices": lambda: iter([described])},
-        notes=(*notes, *header.faults(), *repairs),
+        notes=(*notes, *_of_header(header), *repairs),
         writers=linker.writers(),
     )
+
+
+def _of_header(header: Header) -> Iterator[str]:
+    """Yield what the header says that makes numbers less certain."""
+    info = header.distributedInfo
+    ranks = plausible(info.get("world_size"), RANKS_BELOW) if isinstance(info, dict) else -1
+    if ranks > 1 and header.rank >= 0 and "pg_config" not in info:
+        yield f"Rank {header.rank} of {ranks}; the trace says nothing of their groups."
+    yield from header.faults()
+    yield from faults(header)
 
 
 def _gathered(

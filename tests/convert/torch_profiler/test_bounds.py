@@ -235,6 +235,10 @@ def test_names_that_are_not_utf_8_are_counted(read, cat, name):
         ({"baseTimeNanoseconds": -5}, "baseTimeNanoseconds is no time"),
         ({"baseTimeNanoseconds": [1]}, "baseTimeNanoseconds is no time"),
         ({"distributedInfo": {"rank": "x"}}, "distributedInfo states no rank."),
+        (
+            {"distributedInfo": {"rank": 1, "world_size": 8}},
+            "Rank 1 of 8; the trace says nothing of their groups.",
+        ),
         ({"distributedInfo": [1]}, "distributedInfo states no rank."),
         ({"deviceProperties": 7}, "1 of the devices in deviceProperties"),
         ({"deviceProperties": [{"id": None, "name": "A"}]}, "1 of the devices in"),
