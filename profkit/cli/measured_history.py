@@ -90,7 +90,7 @@ def history(series: Mapping[str, Series]) -> Result:
     return Result(
         findings=tuple(_finding(row) for row in changes if row["metric"] == "step_time"),
         tables={
-            "points": table(points, title="Saved results"),
+            "points": table(_in_time(points), title="Saved results"),
             "changes": table(
                 pd.DataFrame(changes, columns=_COLUMNS),
                 title="Changes over saved results",
@@ -110,6 +110,11 @@ def history(series: Mapping[str, Series]) -> Result:
         ),
         abstentions=tuple(_short(series)),
     )
+
+
+def _in_time(points: pd.DataFrame) -> pd.DataFrame:
+    """Return the points of all series in one order, as a chart of them has its places."""
+    return points.sort_values("began", kind="stable") if len(points) else points
 
 
 _COLUMNS = ["series", "metric", "result", "began", "before", "after", "change_share", "p_value"]
@@ -148,7 +153,10 @@ def _finding(row: Mapping[str, Any]) -> Finding:
         metric=f"{NAME}.step_time_change_share",
         value=row["change_share"],
         unit="share",
-        evidence={"began": row["began"], "differences": row["differences"]},
+        evidence={
+            "began": row["began"],
+            **({"differences": row["differences"]} if row["differences"] else {}),
+        },
     )
 
 

@@ -104,7 +104,8 @@ def _kernels(title: str, kernels: KernelVerdict, advice: str) -> verdict_view.Ot
         else "gain not known",
         confidence=kernels.confidence.value,
         source="",
-        names=(kernels.kernel,),
+        # Tables call a kernel together with its grid: its rule and their advice name it, too.
+        names=tuple(filter(None, (kernels.kernel, kernels.rule, kernels.advice))),
         evidence=_items({"launches": kernels.launches, **kernels.evidence}),
     )
 

@@ -26,14 +26,14 @@ def steps(*lengths_ms):
     )
 
 
-def matched(wait_ns, residual_ns):
+def matched(wait_ns, *residual_ns):
     rows = pd.DataFrame({"wait_ns": [wait_ns], "transfer_ns": [0]})
-    clocks = pd.DataFrame({"residual_ns": [residual_ns]})
+    clocks = pd.DataFrame({"repeat": range(len(residual_ns)), "residual_ns": residual_ns})
     return MatchedCollectives(rows=rows, clocks=clocks, unmatched=0)
 
 
 NONE = MatchedCollectives(
-    rows=pd.DataFrame(), clocks=pd.DataFrame(columns=["residual_ns"]), unmatched=0
+    rows=pd.DataFrame(), clocks=pd.DataFrame(columns=["repeat", "residual_ns"]), unmatched=0
 )
 GOOD = trust.Seen(
     periods=Periods(rows=steps(10, 10, 10, 10), one_off_ns={}),
@@ -120,6 +120,16 @@ def test_ranks_that_a_trace_states_are_missing_where_no_group_is_known():
 )
 def test_what_is_as_it_should_be_fails_nothing(changes):
     assert failed(**changes) == {}
+
+
+def test_clocks_say_which_of_several_repeats_agree_least():
+    def said(*residual_ns):
+        found = trust.checks(replace(GOOD, matched=matched(100 * MS, *residual_ns)))
+        (message,) = [check.message for check in found if check.check == "clocks"]
+        return message
+
+    assert said(1000, 2000, 500).endswith("in the worst of 3 repeats.")
+    assert "repeats" not in said(1000)
 
 
 def test_losses_that_could_not_be_looked_for_differ_from_those_that_were_not_found():

@@ -170,3 +170,17 @@ def test_costs_of_a_step_add_up_in_every_group_and_rank(watched):
     costs.locator("label", has_text="Rank").locator("select").select_option("0")
     costs.get_by_text("10 ms").wait_for()
     assert "step_costs.by=module&step_costs.rank=0" in watched.page.url
+
+
+def test_to_zoom_where_one_is_already_is_no_step_of_back(watched, frames):
+    watched.page.evaluate("location.hash = '#/compute'")
+    svg = frames.locator("svg")
+    svg.focus()
+    for key in ("ArrowDown", "ArrowDown", "Enter"):
+        svg.press(key)
+    frames.locator(".picked-title").wait_for()
+    before = watched.page.evaluate("[location.hash, history.length]")
+    svg.focus()
+    for key in ("ArrowDown", "Enter"):
+        svg.press(key)
+    assert watched.page.evaluate("[location.hash, history.length]") == before

@@ -2,6 +2,7 @@
 
 import { letDrag } from "../charts/pointer.js";
 import { action, element, menu, shape } from "../elements.js";
+import { claimNow, isNamed } from "../evidence.js";
 import { human } from "../format.js";
 import { detailOf, madeTable } from "../model.js";
 import { saves } from "../save.js";
@@ -99,7 +100,10 @@ class MemoryView {
     const [from, to] = [this.state.get("from"), this.state.get("to")].map(Number);
     /** @type {[number, number] | null} */
     const window = to > from ? [from, to] : null;
-    const plot = plotOf(track, this.axis, window, lookOf(this.place));
+    const claim = claimNow();
+    const lit = claim ? [...track.stack.keys()].filter((band) => (
+      isNamed(claim, track.lines[track.stack[band]] ?? ""))) : [];
+    const plot = plotOf(track, this.axis, window, lookOf(this.place), lit);
     this.plot = plot;
     const { svg } = plot;
     putDrawing(this.place, svg, this.label, `${this.title}. Left and right go through instants, up `

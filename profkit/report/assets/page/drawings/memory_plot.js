@@ -30,9 +30,10 @@ const BOLD = 8.5;
  * @param {Axis} axis
  * @param {[number, number] | null} window part of the axis, or null for all of it
  * @param {Look} look
+ * @param {number[]} lit bands that stand out; none for all alike
  * @returns {Plot}
  */
-export function plotOf(track, axis, window, look) {
+export function plotOf(track, axis, window, look, lit) {
   const upper = tops(track);
   const legendRows = Math.ceil(track.origins.length * 150 / Math.max(look.width - 70, 150));
   const frame = { left: 64, right: look.width - 12, top: 26 + legendRows * 18,
@@ -54,6 +55,7 @@ export function plotOf(track, axis, window, look) {
   ...axes(axis, domain, most, { across, up, frame, look }), inFrame,
   ...legend(track, look));
   inFrame.append(...upper.map((_, band) => shape("path", { d: pathOf(band), class: "band",
+    opacity: lit.length === 0 || lit.includes(band) ? 1 : 0.25,
     fill: look.colors[track.origin[band] % look.colors.length], stroke: look.raised,
     "stroke-width": 0.35 })));
   if (track.reserved_bytes.length) {

@@ -1,0 +1,76 @@
+"""The verdict as the page shows it: bounds, evidence, and what could not be looked at."""
+
+from dataclasses import replace
+
+import pytest
+
+from profkit.core.verdict import (
+    Action,
+    Cause,
+    Confidence,
+    KernelVerdict,
+    Limiter,
+    MemoryVerdict,
+    Trust,
+    Verdict,
+)
+from profkit.report.shown_verdict import shown
+
+CAUSES = (
+    Cause(id="gpu_computing", title="GPU computing", ms_per_step=99.5, gain_ms=99.5, share=0.995),
+    Cause(id="python", title="Python", ms_per_step=0.5, gain_ms=0.5, share=0.005),
+)
+ACTION = Action(cause="python", title="Launch less", advice="Use graphs.", gain_ms=12.0)
+VERDICT = Verdict(
+    limiter=Limiter.GPU,
+    headline="GPU busy.",
+    step_ms=100.0,
+    traced_ms=100.0,
+    confidence=Confidence.LOW,
+    causes=CAUSES,
+    actions=(ACTION,),
+)
+
+
+def test_a_gain_says_what_it_is_of_or_that_it_is_not_known():
+    unknown = replace(ACTION, gain_ms=0.0)
+    made = shown(replace(VERDICT, actions=(ACTION, unknown)))
+    assert [action.gain for action in made.actions] == [
+        "up to 12 of 100 ms less",
+        "gain not known",
+    ]
+    assert made.nothing == ""
+
+
+def test_parts_too_small_to_be_drawn_are_named():
+    made = shown(VERDICT)
+    assert [part.title for part in made.parts] == ["GPU computing"]
+    assert made.small == ("Python 0.5 ms",)
+
+
+@pytest.mark.parametrize(
+    ("silences", "said"),
+    [
+        ((), "Nothing stands out that is worth a change."),
+        (("gpu_idle",), "Could not look at GPU idle time: see why below."),
+        (("compiler",), "Could not look at the causes: see why below."),
+    ],
+)
+def test_to_have_found_nothing_is_not_to_have_looked_at_nothing(silences, said):
+    check = Trust(check="CPU", passed=not silences, message="", silences=silences)
+    assert shown(replace(VERDICT, actions=(), trust=(check,))).nothing == said
+
+
+def test_memory_and_kernels_lead_to_their_views_and_rows():
+    memory = MemoryVerdict(
+        headline="2 GiB", place="f (a.py:3)", filled_by={"parameters": 2}, evidence={"rank": 3}
+    )
+    kernels = KernelVerdict(
+        headline="gemm: small grid.", kernel="gemm", rule="Grid", launches=2, gain_percent=40.0
+    )
+    first, second = shown(replace(VERDICT, memory=memory, kernels=kernels)).others
+    assert (first.topic, first.names, first.evidence[0].value) == ("memory", ("f (a.py:3)",), 3)
+    assert (second.topic, second.names) == ("compute", ("gemm", "Grid"))
+    assert second.gain == "up to 40 % of 2 measured launches less"
+    (without,) = shown(replace(VERDICT, memory=replace(memory, place=""))).others
+    assert without.names == ("parameters",)
