@@ -7,8 +7,8 @@ from unittest.mock import Mock
 import pyarrow.parquet as pq
 import pytest
 
-from profkit.convert import produced
 from profkit.convert import __main__ as command
+from profkit.convert import produced
 from profkit.convert.__main__ import main
 from profkit.convert.base import Raw
 from profkit.convert.torch_profiler import trace
