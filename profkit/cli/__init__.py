@@ -126,8 +126,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(command: str, argv: Sequence[str]) -> int:
     if command in _COMPUTING:
         computing.prepare()
-    if command == "convert":
-        importlib.import_module("profkit.cli.fork_server").start(argv)
     if command in _ENDED_WITH_SNAKEMAKE:
         importlib.import_module("profkit.process.parent_watch").end_with_workflow()
     try:

@@ -3,13 +3,13 @@
 import argparse
 import errno
 import json
-import multiprocessing
 import sys
 import tempfile
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,10 @@ from profkit.core.job_record import CONVERSION, Status
 from profkit.core.result import Provenance
 from profkit.core.run_settings import RunSettings
 from profkit.core.sealed_json import sealed
-from profkit.process import malloc
+from profkit.process import helpers, malloc
 
+_LARGE_BYTES = 64 << 20
+"""Smaller files are converted before another process could help."""
 _DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -87,8 +89,11 @@ def convert(  # noqa: PLR0913 - the arguments of the job
         folder.mkdir(parents=True, exist_ok=True)
     good, notes = _good(captures, after_oom=has_converter(tool) and converter(tool).after_oom)
     module = registry.converter_module(tool)
+    raws = [replace(raw, block_bytes=block_bytes) for raw in _raws(tool, good, notes)]
+    raws = [replace(raw, cores=cores if len(raws) == 1 else 1) for raw in raws]
     with (
         tempfile.TemporaryDirectory(dir=tables, prefix=".parts-") as scratch,
+        _helping(tool, raws, cores) as pool,
         ThreadPoolExecutor(1) as beside,
     ):
         # Hashing takes as long as a tenth of the reading, and can be done at the same time.
@@ -96,8 +101,7 @@ def convert(  # noqa: PLR0913 - the arguments of the job
         damaged = beside.submit(_damaged_files, captures)
         if cores <= 1:
             damaged.result()
-        raws = [replace(raw, block_bytes=block_bytes) for raw in _raws(tool, good, notes)]
-        parts = convert_files(tool, raws, files, Path(scratch), cores)
+        parts = convert_files(tool, raws, files, Path(scratch), pool)
         parts = [_unless_damaged(part, damaged.result()) for part in parts]
         unread: list[Note] = []
         steps = _harness_steps(good, damaged.result(), unread)
@@ -280,25 +284,32 @@ def _raws(tool: str, good: Mapping[Path, dict[str, Any]], notes: list[Note]) -> 
                 notes.append(Note(file=f"{folder.name}/capture.json", text=text))
 
 
+@contextmanager
+def _helping(tool: str, raws: Sequence[Raw], cores: int) -> Iterator[Executor | None]:
+    """Start processes for the files, or for the only one if it is large; None for none."""
+    count = min(cores, len(raws))
+    if len(raws) == 1 and raws[0].path.stat().st_size >= _LARGE_BYTES:
+        count = cores - 1
+    elif count == 1:
+        count = 0
+    with ExitStack() as stack:
+        started = helpers.started(count, registry.converter_module(tool)) if count else None
+        yield stack.enter_context(started) if started else None
+
+
 def convert_files(
-    tool: str, raws: Sequence[Raw], files: Path, scratch: Path, cores: int = 1
+    tool: str, raws: Sequence[Raw], files: Path, scratch: Path, pool: Executor | None = None
 ) -> list[Part]:
-    """Convert each raw file, in up to `cores` processes, and return the parts in order."""
-    shared = cores if len(raws) == 1 else 1
+    """Convert each raw file, in `pool` if it is there, and return the parts in order."""
+    shared = pool if len(raws) == 1 else None
     jobs = [
-        (tool, replace(raw, cores=shared, scratch=scratch), files, scratch / str(number))
+        (tool, replace(raw, helpers=shared, scratch=scratch), files, scratch / str(number))
         for number, raw in enumerate(raws)
     ]
-    if min(cores, len(jobs)) <= 1:
+    if len(jobs) <= 1 or not pool:
         return [_convert_one(*job) for job in jobs]
-    # A fork server: forking a process that has loaded Arrow's threads can hang, and spawning
-    # imports everything again in each process.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([registry.converter_module(tool)])
     try:
-        count = min(cores, len(jobs))
-        with ProcessPoolExecutor(count, context, malloc.keep_freed) as pool:
-            return list(pool.map(_convert_one, *zip(*jobs, strict=True)))
+        return list(pool.map(_convert_one, *zip(*jobs, strict=True)))
     except BrokenProcessPool:
         raise ProfkitError(
             f"a process that converted files of {tool} was killed, most likely for its memory",

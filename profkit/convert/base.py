@@ -1,6 +1,7 @@
 """The contract of a converter: raw files of one tool in, tables of `profkit.tables.schema` out."""
 
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -33,6 +34,9 @@ class Raw:
 
     cores: int = 1
     """Processes that may work on this file."""
+
+    helpers: Executor | None = field(default=None, repr=False)
+    """All of them but this one, where they were started; else a converter may start them."""
 
     block_bytes: int = 4 << 20
     """How much of a trace they read at a time, which bounds what memory each of them takes."""

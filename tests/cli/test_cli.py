@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from profkit.cli import COMMANDS, fork_server, main
+from profkit.cli import COMMANDS, main
 from profkit.cli.run import SnakemakeOutput, split
 
 
@@ -130,28 +130,6 @@ def test_a_manifest_gathers_what_the_captures_say(tmp_path, monkeypatch):
     assert manifest["packages"]["torch"]
     assert [capture["repeat"] for capture in manifest["captures"]] == [0, 1]
     assert (tmp_path / "c.yaml").read_text().startswith("# profkit run\nbehaviour:\n  batch: 2\n")
-
-
-@pytest.mark.parametrize(
-    ("sizes", "cores", "begun"),
-    [
-        ((40 << 20, 30 << 20), "2", [["profkit.convert.nsys"]]),
-        ((40 << 20, 30 << 20), "1", []),
-        ((40 << 20,), "2", []),
-        ((70 << 20,), "two", []),
-    ],
-)
-def test_only_a_large_conversion_has_helpers_before_it_needs_them(
-    sizes, cores, begun, tmp_path, monkeypatch
-):
-    asked = []
-    monkeypatch.setattr(fork_server.forkserver, "set_forkserver_preload", asked.append)
-    monkeypatch.setattr(fork_server.forkserver, "ensure_running", lambda: None)
-    for number, size in enumerate(sizes):
-        with (tmp_path / f"rank{number}.sqlite").open("wb") as file:
-            file.truncate(size)
-    fork_server.start(["nsys", "--captures", str(tmp_path), "--tables", "t", "--cores", cores])
-    assert asked == begun
 
 
 def ended(code, **streams):

@@ -1,13 +1,16 @@
 """The command: captures in, tables and ``convert.json`` out."""
 
 import json
+from contextlib import nullcontext
 from unittest.mock import Mock
 
 import pyarrow.parquet as pq
 import pytest
 
+from profkit.convert import __main__ as command
 from profkit.convert import produced
 from profkit.convert.__main__ import main
+from profkit.convert.base import Raw
 from profkit.convert.torch_profiler import trace
 from profkit.core.errors import ConfigError, InputError
 from profkit.core.job_record import read_job, verified
@@ -296,3 +299,33 @@ def test_every_table_has_its_checksum_in_the_record(tree):
     assert (made.attempt, made.status) == (1, "ok")
     for path in record.parent.glob("*.parquet"):
         assert verified(path) == made.tables[path.stem].sha256
+
+
+@pytest.mark.parametrize(
+    ("sizes", "cores", "count"),
+    [
+        ((70 << 20,), 2, 1),
+        ((70 << 20,), 1, 0),
+        ((40 << 20,), 2, 0),
+        ((1, 1, 1), 2, 2),
+        ((1, 1, 1), 8, 3),
+        ((1, 1, 1), 1, 0),
+        ((), 2, 0),
+    ],
+)
+def test_several_files_and_a_large_one_have_helpers(sizes, cores, count, tmp_path, monkeypatch):
+    def started(number, module):
+        asked.append((number, module))
+        return nullcontext("helpers")
+
+    asked: list[tuple[int, str]] = []
+    raws = []
+    for rank, size in enumerate(sizes):
+        path = tmp_path / f"rank{rank}.sqlite"
+        with path.open("wb") as file:
+            file.truncate(size)
+        raws.append(Raw(path=path, label=f"rank{rank}", rank=rank, repeat=0))
+    monkeypatch.setattr(command.helpers, "started", started)
+    with command._helping("nsys", raws, cores) as pool:
+        assert pool == ("helpers" if count else None)
+    assert asked == ([(count, "profkit.convert.nsys")] if count else [])

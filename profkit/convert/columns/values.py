@@ -65,10 +65,12 @@ def nanoseconds(values: list[Any]) -> Ints:
     """
     with suppress(struct.error, TypeError, OverflowError):
         micros = packed(values, "d")
-        if np.all(np.abs(micros) < EXACT_BELOW_US):
-            whole = np.floor(micros)
-            fraction = np.rint((micros - whole) * 1000)
-            exact: Ints = whole.astype(np.int64) * 1000 + fraction.astype(np.int64)
+        if not len(micros) or max(-micros.min(), micros.max()) < EXACT_BELOW_US:
+            exact: Ints = micros.astype(np.int64)  # rounded to zero
+            fraction = micros - exact
+            fraction *= 1000
+            exact *= 1000
+            exact += np.rint(fraction, out=fraction).astype(np.int64)
             return exact
         if set(map(type, values)) == {int} and np.all(np.abs(micros) < _WHOLE_BELOW_US):
             return np.fromiter(values, dtype=np.int64, count=len(values)) * 1000

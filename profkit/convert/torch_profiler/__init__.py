@@ -39,6 +39,7 @@ def convert(raw: Raw, out: Path) -> Converted:
         repeat=raw.repeat,
         block_bytes=raw.block_bytes,
         cores=raw.cores,
+        helpers=raw.helpers,
         scratch=raw.scratch,
     )
     chunks = {name: made() for name, made in read.chunks.items() if name not in read.writers}

@@ -221,9 +221,14 @@ class Events(Gathered):
             "input_shapes": self.texts.json_codes([arg.shapes or arg.shapes_1_9 for arg in args]),
             "input_types": self.texts.json_codes([arg.types for arg in args]),
             "inputs": self.texts.json_codes([arg.inputs for arg in args]),
-            "stack": self.texts.codes([str(arg.stack or "") for arg in args]),
+            "stack": self._stacks([arg.stack for arg in args]),
             **self._messages(args),
         }
+
+    def _stacks(self, stacks: list[Number]) -> Column:
+        if stacks.count("") == len(stacks):  # as nearly always
+            return np.zeros(len(stacks), dtype=np.int32)
+        return self.texts.codes([str(stack or "") for stack in stacks])
 
     def _calls(self, events: list[Any], args: list[CallArgs]) -> dict[str, Column]:
         return self._on_threads(events) | {

@@ -5,7 +5,6 @@ is not plain about a part, damage above all, is left to one process that reads t
 beginning, because only that one knows where and how much.
 """
 
-import multiprocessing
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -23,7 +22,7 @@ from profkit.convert.torch_profiler.reader import BLOCK_BYTES, Reader
 from profkit.convert.torch_profiler.source import READ_BYTES, Source, is_gzip
 from profkit.convert.torch_profiler.text import last_event_end, skip_space
 from profkit.core.errors import ProfkitError
-from profkit.process import malloc
+from profkit.process import helpers
 
 _SHARED_BYTES = 128 << 20
 """Below this, to start a process takes longer than it saves."""
@@ -116,9 +115,7 @@ def _cut(file: BinaryIO, at: int, most: int) -> tuple[int, int] | None:
 
 def workers(count: int) -> ProcessPoolExecutor:
     """Return `count` processes that are ready to read parts, or to link."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    return ProcessPoolExecutor(count, context, malloc.keep_freed)
+    return helpers.started(count, __name__)
 
 
 def read_parts(

@@ -60,6 +60,7 @@ def read(  # noqa: PLR0913 - the arguments of a job
     repeat: int = 0,
     block_bytes: int = BLOCK_BYTES,
     cores: int = 1,
+    helpers: Executor | None = None,
     scratch: Path | None = None,
 ) -> Trace:
     """Read the trace at `path`, plain or gzip; raises `InputError` if it is something else.
@@ -67,10 +68,10 @@ def read(  # noqa: PLR0913 - the arguments of a job
     `rank` -1 takes the rank that the trace states. Columns are kept in files in `scratch`, or in a
     temporary folder, until the trace is let go: memory is a few blocks of `block_bytes` of text,
     and as many rows, however large the file is. Of a large plain one, up to `cores` processes read
-    a part each.
+    a part each: `helpers`, or those that are started here.
     """
     with ExitStack() as stack:
-        pool = workers(cores - 1) if cores > 1 and is_shared(path) else None
+        pool = (helpers or workers(cores - 1)) if cores > 1 and is_shared(path) else None
         if pool:
             stack.callback(pool.shutdown, wait=False)
         header, gathered, notes = _gathered(path, block_bytes, pool, cores, Scratch(scratch))

@@ -1,0 +1,43 @@
+"""Processes that help this one: forks of it, which share what it has loaded."""
+
+import multiprocessing
+import sys
+import threading
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from profkit.process import malloc
+
+if TYPE_CHECKING:
+    from multiprocessing.context import BaseContext
+
+_TASKS = Path("/proc/self/task")
+_OF_ARROW = "jemalloc_bg_thd"
+"""Thread of Arrow's allocator, which stops it before a fork and has one of its own after it."""
+
+
+def started(count: int, module: str) -> ProcessPoolExecutor:
+    """Return `count` processes that have loaded `module`, and what this one has where they can.
+
+    A library's threads may hold locks that a fork waits for without end: where there are any, a
+    server that loads `module` anew is forked instead. Threads of Python that load or log nothing do
+    no harm.
+    """
+    context: BaseContext
+    if _may_fork():
+        context = multiprocessing.get_context("fork")
+    else:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload([module])
+    pool = ProcessPoolExecutor(count, context, malloc.keep_freed)
+    pool.submit(int)  # what follows may start threads
+    return pool
+
+
+def _may_fork() -> bool:
+    """Return whether no library has threads here but those that forks take care of."""
+    if sys.platform != "linux":
+        return False
+    names = [(task / "comm").read_text().strip() for task in _TASKS.iterdir()]
+    return len(names) - names.count(_OF_ARROW) == threading.active_count()

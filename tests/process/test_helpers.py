@@ -1,0 +1,55 @@
+"""Processes that help one."""
+
+import os
+import sys
+
+import pytest
+
+from profkit.process import helpers
+
+
+def _loaded():
+    return os.getppid(), "a_module_of_the_test" in sys.modules
+
+
+@pytest.fixture
+def loaded(monkeypatch):
+    """Load a module that no other process could."""
+    monkeypatch.setitem(sys.modules, "a_module_of_the_test", sys)
+
+
+@pytest.mark.usefixtures("loaded")
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing tells the threads")
+def test_helpers_are_forks_that_share_what_is_loaded(monkeypatch):
+    # Libraries that other tests loaded may have threads in this process.
+    monkeypatch.setattr(helpers, "_may_fork", lambda: True)
+    with helpers.started(1, "json") as pool:
+        assert pool.submit(_loaded).result() == (os.getpid(), True)
+
+
+@pytest.mark.usefixtures("loaded")
+def test_helpers_beside_threads_of_a_library_begin_anew(monkeypatch):
+    monkeypatch.setattr(helpers, "_may_fork", lambda: False)
+    with helpers.started(1, "json") as pool:
+        parent, is_loaded = pool.submit(_loaded).result()
+    assert not is_loaded
+    assert parent != os.getpid()
+
+
+@pytest.mark.parametrize(
+    ("threads", "may"),
+    [
+        (["python"], True),
+        (["python", "jemalloc_bg_thd"], True),
+        (["python", "python"], False),
+        (["python", "jemalloc_bg_thd", "openblas"], False),
+    ],
+)
+def test_only_threads_that_forks_take_care_of_let_it_fork(threads, may, tmp_path, monkeypatch):
+    for number, name in enumerate(threads):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "comm").write_text(f"{name}\n")
+    monkeypatch.setattr(helpers, "_TASKS", tmp_path)
+    monkeypatch.setattr(helpers.threading, "active_count", lambda: 1)
+    monkeypatch.setattr(helpers.sys, "platform", "linux")
+    assert helpers._may_fork() == may
