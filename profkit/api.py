@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         ByToolIfAny,
         ByToolOrOther,
         Columns,
+        Mapped,
         OfTool,
         analysis,
     )
@@ -73,6 +74,7 @@ __all__ = [
     "Inputs",
     "Interval",
     "LoadedRun",
+    "Mapped",
     "Match",
     "Metric",
     "ModelFamily",

@@ -4,17 +4,21 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from profkit import analyze
-from profkit.analyze.base import Analysis, Columns, Recording, Recordings
+from profkit.analyze.base import Analysis, Recording, Recordings
+from profkit.analyze.shared.read_tables import (
+    frame,
+    frame_of_runs,
+    rank_batches,
+    readable,
+    run_by_run,
+)
 from profkit.core import job_record, job_usage, progress_events, registry, resources, result
 from profkit.core.capture_record import capture_warnings
 from profkit.core.checksums import sha256
@@ -23,12 +27,6 @@ from profkit.core.fingerprint import provenance
 from profkit.core.hardware import AUTO, Hardware, read_hardware, reported_hardware
 from profkit.core.settings import Settings, checked, from_json
 from profkit.process import malloc
-
-T = TypeVar("T")
-_AT_ONCE = 4
-"""Columns that are read at a time: fewer take more time where a table has many ranks."""
-_SMALL_VALUES = 4 << 20
-"""Values that are read at a time of a small table, whose columns cost more than their values."""
 
 _SectionReader = Callable[[dict[str, Any], list[Path]], Any]
 """Takes a section of the run's configuration, and the tables of the run."""
@@ -62,8 +60,8 @@ def _run(options: argparse.Namespace) -> None:
     sections = {
         name: from_json(f"--{name}", getattr(options, name)) for name in analysis.run_parameters
     }
-    hashes = {str(path): _read(path, job_record.verified) for path in options.tables}
-    hashes |= {str(path): _read(path, sha256) for path in options.results}
+    hashes = {str(path): readable(path, job_record.verified) for path in options.tables}
+    hashes |= {str(path): readable(path, sha256) for path in options.results}
     document = result.Document(
         analysis=options.name,
         title=analysis.title,
@@ -96,6 +94,13 @@ def result_of(
     inputs = _inputs(analysis, tables, results)
     for name, section in sections.items():
         inputs[name] = _read_section(analysis, name, section, tables)
+    if analysis.map:
+        parts = run_by_run if analysis.across else rank_batches
+        files = {name: _files_named(name, tables) for name in analysis.mapped_tables}
+        inputs["mapped"] = {
+            part: analysis.map(**rows, config=config)
+            for part, rows in parts(files, analysis.columns)
+        }
     found = analysis.run(**inputs, config=config)
     if not isinstance(found, result.Result):
         raise PluginError(f"the analysis returned {type(found).__name__}, and no Result")
@@ -105,9 +110,11 @@ def result_of(
 def _inputs(analysis: Analysis, tables: list[Path], results: list[Path]) -> dict[str, Any]:
     """Read the tables and results that the parameters of `analysis` name from the given files."""
     inputs: dict[str, Any] = {}
-    frame = _frame_of_runs if analysis.across else _frame
+    read = frame_of_runs if analysis.across else frame
     for name in analysis.tables:
-        inputs[name] = frame(_files_named(name, tables), analysis.columns.get(name))
+        if name in analysis.mapped_tables:
+            continue
+        inputs[name] = read(_files_named(name, tables), analysis.columns.get(name))
     for name in analysis.tables_by_tool:
         if name in analysis.optional and not any(path.stem == name for path in tables):
             inputs[name] = None
@@ -115,7 +122,7 @@ def _inputs(analysis: Analysis, tables: list[Path], results: list[Path]) -> dict
         found = _files_named(name, tables)
         tools = dict.fromkeys(path.parent.name for path in found)
         inputs[name] = {
-            tool: frame(
+            tool: read(
                 [path for path in found if path.parent.name == tool], analysis.columns.get(name)
             )
             for tool in tools
@@ -123,7 +130,7 @@ def _inputs(analysis: Analysis, tables: list[Path], results: list[Path]) -> dict
     for name, source in analysis.tables_of_tools.items():
         wanted = source.tool, source.table
         own = [path for path in tables if (path.parent.name, path.stem) == wanted]
-        inputs[name] = frame(own) if own else None
+        inputs[name] = read(own) if own else None
     for name in analysis.results:
         found = _files_named(name, results)
         if not (by_run := _results(found)):
@@ -168,7 +175,7 @@ def _captures_behind(folder: Path) -> Path:
 
 def _results(paths: Sequence[Path]) -> dict[str, result.Result]:
     """Return the results of one analysis by run, without the runs in which it failed."""
-    documents = {path.resolve().parents[1].name: _read(path, result.read) for path in paths}
+    documents = {path.resolve().parents[1].name: readable(path, result.read) for path in paths}
     found = documents.items()
     return {run: document.result for run, document in found if document.status == "ok"}
 
@@ -193,7 +200,7 @@ def _hardware(section: dict[str, Any], tables: list[Path]) -> Hardware:
     configured = checked("hardware", Hardware, fields)
     if configured.name != AUTO:
         return configured
-    devices = [_frame([path]) for path in tables if path.stem == "devices"]
+    devices = [frame([path]) for path in tables if path.stem == "devices"]
     names = [str(name) for rows in devices for name in rows["name"].unique()]
     known = [
         hardware for folder in resources.folders("hardware") for hardware in read_hardware(folder)
@@ -214,59 +221,6 @@ def _files_named(name: str, paths: list[Path]) -> list[Path]:
         given = ", ".join(str(path) for path in paths) or "none"
         raise InputError(f"no file named {name!r} was given", hint=f"the files were: {given}")
     return found
-
-
-def _frame(paths: Sequence[Path], columns: Columns | None = None) -> pd.DataFrame:
-    """Read the first table, or `columns` of it; dictionary-coded text becomes a Categorical."""
-    return _read(paths[0], partial(_few_columns_at_once, columns=columns))
-
-
-def _few_columns_at_once(path: Path, columns: Columns | None) -> pd.DataFrame:
-    """Return a table as a frame; what is being decoded needs as much memory again."""
-    with pq.ParquetFile(path) as file:
-        names = list(columns or file.schema_arrow.names)
-        at_once = max(_AT_ONCE, _SMALL_VALUES // max(file.metadata.num_rows, 1))
-        parts = [
-            _pandas(file.read(names[first : first + at_once]))
-            for first in range(0, len(names), at_once)
-        ]
-    pa.default_memory_pool().release_unused()
-    if len(parts) == 1:
-        return parts[0]
-    return pd.DataFrame({name: part[name] for part in parts for name in part}, copy=False)
-
-
-def _table(path: Path, columns: Columns | None = None) -> pa.Table:
-    """Read a table without the discovery of folders that `pq.read_table` begins with."""
-    with pq.ParquetFile(path) as file:
-        return file.read(columns and list(columns))
-
-
-def _pandas(table: pa.Table) -> pd.DataFrame:
-    """Return `table` as a frame, without copying where possible; `table` is used up."""
-    rows: pd.DataFrame = table.to_pandas(split_blocks=True, self_destruct=True)
-    return rows
-
-
-def _frame_of_runs(paths: Sequence[Path], columns: Columns | None = None) -> pd.DataFrame:
-    """Read the first table of each run, results/runs/<run>/tables/<tool>/<table>.parquet."""
-    first = {path.resolve().parents[2].name: path for path in reversed(paths)}
-    runs = list(dict.fromkeys(path.resolve().parents[2].name for path in paths))
-    parts = []
-    for code, run in enumerate(runs):
-        rows = _read(first[run], partial(_table, columns=columns))
-        codes = pa.array(np.full(len(rows), code, dtype=np.int32))
-        parts.append(rows.append_column("run", pa.DictionaryArray.from_arrays(codes, runs)))
-    return _pandas(pa.concat_tables(parts).unify_dictionaries())
-
-
-def _read(path: Path, read: Callable[[Path], T]) -> T:
-    try:
-        return read(path)
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file", hint="convert the captures first") from None
-    except (OSError, pa.ArrowInvalid) as error:
-        raise InputError(f"{path}: cannot be read: {error}", hint="delete it, run again") from None
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -55,6 +55,12 @@ ByRun = dict[str, Result]
 """Annotate a parameter of an analysis across runs with this to get the result of every run."""
 
 
+Mapped = dict[str, Any]
+"""Type of the parameter ``mapped``: what the map of an analysis made of each part of its tables.
+
+A part is one or more whole ranks, and across runs one run, by whose name it is found."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recording:
     """What is known of the recordings of one tool besides their tables."""
@@ -71,6 +77,7 @@ Recordings = dict[str, Recording]
 
 _CONFIG = "config"
 _RECORDINGS = "recordings"
+_MAPPED = "mapped"
 _IF_THERE = {"": Result | None, "runs": ByRun | None}
 _BY_TOOL = (ByTool, ByToolIfAny, ByToolOrOther)
 _RUN_PARAMETERS = {"hardware": Hardware, "behaviour": Behaviour}
@@ -123,6 +130,13 @@ class Analysis:
     """Other analyses whose result it reads if it exists; at least one must exist if it reads
     nothing else."""
 
+    mapped_tables: tuple[str, ...] = field(default=(), kw_only=True)
+    """Those of `tables` that `map` reads, a part at a time; `run` takes what that makes of them,
+    or the tables whole."""
+
+    map: Callable[..., Any] | None = field(default=None, repr=False, kw_only=True)
+    """Function that makes something small of a part of the tables."""
+
     run: Callable[..., Result] = field(repr=False)
     """The function."""
 
@@ -131,7 +145,11 @@ class Analysis:
 
 
 def analysis(
-    *, title: str, across: Literal["", "runs"] = "", compares_ranks: bool = False
+    *,
+    title: str,
+    across: Literal["", "runs"] = "",
+    compares_ranks: bool = False,
+    mapped_by: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Result]], Analysis]:
     """Register a function as an analysis; the report shows it under `title`.
 
@@ -150,6 +168,10 @@ def analysis(
     - ``behaviour: Behaviour``: the run's settings;
     - ``config``: the analysis' own settings, a dataclass.
 
+    With `mapped_by` not all rows are in memory at one time: that function gets the tables which
+    its parameters name, of some ranks or across runs of one run, and the settings. It returns
+    something small, such as sums; the parameter ``mapped: Mapped`` has all that it returned.
+
     Across runs, tables have the further Categorical column ``run``, whose categories are the runs
     in the order of the selection. `ByRun` stands for `Result`, ``ByRun | None`` for
     ``Result | None``, and hardware and behaviour are dictionaries by run.
@@ -157,7 +179,9 @@ def analysis(
 
     def register(function: Callable[..., Result]) -> Analysis:
         parameters = inspect.signature(function, eval_str=True).parameters
-        annotations = {name: one.annotation for name, one in parameters.items() if name != _CONFIG}
+        of_map = _annotations(mapped_by) if mapped_by else {}
+        annotations = of_map | _annotations(function)
+        _check_map(function, of_map, has_mapped=annotations.pop(_MAPPED, None) is not None)
         columns = {name: found for name, kind in annotations.items() if (found := _columns(kind))}
         of_tools = {name: of for name, kind in annotations.items() if (of := _of_tool(kind))}
         kinds = {
@@ -185,11 +209,60 @@ def analysis(
             reads_recordings=_RECORDINGS in kinds,
             run_parameters=tuple(name for name in kinds if name in _RUN_PARAMETERS),
             config=_config(function, parameters),
-            run=function,
+            mapped_tables=tuple(of_map),
+            map=mapped_by,
+            run=_mapping(function, mapped_by, across) if mapped_by else function,
             across=across,
         )
 
     return register
+
+
+def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
+    parameters = inspect.signature(function, eval_str=True).parameters
+    return {name: one.annotation for name, one in parameters.items() if name != _CONFIG}
+
+
+def _check_map(
+    function: Callable[..., Any], of_map: Mapping[str, object], *, has_mapped: bool
+) -> None:
+    """Raise `PluginError` if a map reads what is no table, or only one of the two is there."""
+    if bool(of_map) != has_mapped:
+        raise _error(function, f"needs both `mapped_by` and the parameter {_MAPPED!r}")
+    for name, kind in of_map.items():
+        if pd.DataFrame not in (kind, *get_args(kind)[:1]):
+            raise _error(function, f"has a map whose parameter {name!r} is no pd.DataFrame")
+
+
+def _mapping(
+    function: Callable[..., Result], mapped_by: Callable[..., Any], across: str
+) -> Callable[..., Result]:
+    """Return `function` that may also be given the tables that its map reads."""
+
+    def run(**inputs: Any) -> Result:
+        if _MAPPED not in inputs:
+            tables = {name: inputs.pop(name) for name in _annotations(mapped_by)}
+            parts = _by_run(tables) if across else {"": tables}
+            inputs[_MAPPED] = {
+                part: mapped_by(**rows, config=inputs[_CONFIG]) for part, rows in parts.items()
+            }
+        return function(**inputs)
+
+    return run
+
+
+def _by_run(tables: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, pd.DataFrame]]:
+    """Return the tables of each run, without their column ``run``."""
+    runs = dict.fromkeys(
+        str(run) for rows in tables.values() for run in rows.get("run", pd.Series()).unique()
+    )
+    return {
+        run: {
+            name: rows[(rows["run"] == run).to_numpy()].drop(columns="run").reset_index(drop=True)
+            for name, rows in tables.items()
+        }
+        for run in runs
+    }
 
 
 def _columns(kind: object) -> Columns | None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from profkit.analyze.base import analysis
 from profkit.analyze.costs import PRODUCTS
-from profkit.analyze.costs.attribution import OPS, OPTIMIZER, RECOMPUTATION, Costed, work
+from profkit.analyze.costs.attribution import KERNELS, OPS, OPTIMIZER, RECOMPUTATION, Costed, work
 from profkit.analyze.costs.roofline import (
     by_kernel,
     by_shape,
@@ -62,7 +62,7 @@ class Config(Settings):
 @analysis(title="FLOPs and roofline")
 def analyze(  # noqa: PLR0913, PLR0917 - parameters name what is read
     cpu_ops: Annotated[pd.DataFrame, OPS],
-    kernels: pd.DataFrame,
+    kernels: Annotated[pd.DataFrame, KERNELS],
     steps: pd.DataFrame,
     hardware: Hardware,
     config: Config,

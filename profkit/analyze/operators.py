@@ -15,13 +15,17 @@ from profkit.analyze._operator_calls import (
     operator_calls,
     runtime_rows,
 )
-from profkit.analyze.base import Columns, analysis
+from profkit.analyze.base import Columns, Mapped, analysis
 from profkit.core.formatting import ranks_and_repeats
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 
 _ADD_UP = ("calls", "self_cpu_ns", "self_cpu_share", "self_device_ns", "self_device_share")
 _TEXTS = ("name", "kind", "input_shapes", "line")
+_BY_NAME = ["name", "kind"]
+_BY_SHAPE = ["name", "input_shapes", "kind"]
+_BY_LINE = ["name", "input_shapes", "line"]
+_PARTS = ("by_name", "by_shape", "lines", "steps", "captures", "has_memory")
 _OPS = Columns(
     "rank repeat op parent name kind start_ns end_ns self_ns step input_shapes inputs stack"
 )
@@ -42,42 +46,56 @@ class Config(Settings):
     total time but no self time and enclose nothing, as in PyTorch's own table."""
 
 
-@analysis(title="Operators")
-def analyze(
+def summed(
     cpu_ops: Annotated[pd.DataFrame, _OPS],
     runtime_calls: Annotated[pd.DataFrame, _CALLS],
     kernels: Annotated[pd.DataFrame, _KERNELS],
     memory_events: Annotated[pd.DataFrame, _MEMORY],
     config: Config,
-) -> Result:
+) -> dict[str, pd.DataFrame]:
+    """Return sums over the calls of some ranks, by name and shapes, and their steps."""
+    calls = operator_calls(cpu_ops, runtime_calls, kernels, memory_events, config.asynchronous)
+    others = (runtime_rows(runtime_calls), memory_rows(cpu_ops, runtime_calls, memory_events))
+    in_step = cpu_ops.loc[cpu_ops["step"] >= 0, [*WHERE, "step"]].drop_duplicates()
+    return {
+        "by_name": _joined([_summed(part, _BY_NAME) for part in (calls, *others)]),
+        "by_shape": _summed(calls, _BY_SHAPE),
+        "lines": _time_of_lines(calls),
+        "steps": in_step.groupby(WHERE, as_index=False).size(),
+        "captures": cpu_ops[WHERE].drop_duplicates(),
+        "has_memory": pd.DataFrame({"rows": [len(memory_events)]}),
+    }
+
+
+@analysis(title="Operators", mapped_by=summed)
+def analyze(mapped: Mapped, config: Config) -> Result:
     """Which operators take most calls, time, memory and FLOPs, as ``key_averages`` sums them?
 
     Self time leaves out nested operators and runtime calls. GPU time is the sum of the
     durations of the kernels that the operator launched, so kernels that run side by side both
     count. Memory is what was allocated less what was freed, on the operator's own thread.
     """
-    if cpu_ops.empty:
+    parts = {name: pd.concat([one[name] for one in mapped.values()]) for name in _PARTS}
+    if parts["captures"].empty:
         return Result.abstain("operators", "no operator was recorded on a CPU thread")
-    calls = operator_calls(cpu_ops, runtime_calls, kernels, memory_events, config.asynchronous)
-    others = (runtime_rows(runtime_calls), memory_rows(cpu_ops, runtime_calls, memory_events))
-    steps = len(cpu_ops.loc[cpu_ops["step"] >= 0, [*WHERE, "step"]].drop_duplicates())
-    by_name = _joined([_summed(part, ["name", "kind"]) for part in (calls, *others)])
+    steps = int(parts["steps"]["size"].sum())
+    by_name = _with_flops(_summed(parts["by_name"], _BY_NAME))
     totals = {kind: int(by_name[f"self_{kind}_ns"].sum()) for kind in ("cpu", "device")}
-    by_name = _with_lines(_shown(by_name, totals, steps), calls)
-    # Filtered after they are summed: a copy of all calls would be as large as they are.
-    by_shape = _summed(calls, ["name", "input_shapes", "kind"])
+    by_name = _with_lines(_shown(by_name, totals, steps), parts["lines"])
+    by_shape = _with_flops(_summed(parts["by_shape"], _BY_SHAPE))
     operators = by_shape[by_shape["kind"] == "operator"].drop(columns="kind")
-    by_shape = _with_lines(_shown(_joined([operators]), totals, steps), calls)
+    by_shape = _with_lines(_shown(_joined([operators]), totals, steps), parts["lines"])
     shaped = bool((by_shape["input_shapes"] != "").any())
+    note = _note(parts["captures"], steps)
     return Result(
         metrics=_metrics(by_name, steps),
-        tables=_tables(by_name, by_shape if shaped else None, _note(cpu_ops, steps), config),
+        tables=_tables(by_name, by_shape if shaped else None, note, config),
         charts=_charts(by_name),
         abstentions=_abstentions(
             {
                 "FLOPs, and costs by shape": not shaped
                 and "no shape was recorded: set record_shapes",
-                "memory of operators": memory_events.empty
+                "memory of operators": not parts["has_memory"]["rows"].any()
                 and "no allocation was recorded: set profile_memory",
                 "costs per step": not steps and "no step was marked in the capture",
             }
@@ -86,14 +104,20 @@ def analyze(
 
 
 def _summed(calls: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Return sums over the calls with equal `keys`; FLOPs are unknown if those of one call are."""
+    """Return sums over the calls, or over sums of them, with equal `keys`."""
     measures = [name for name in calls.columns if name not in _TEXTS]
     groups = calls.groupby(keys, observed=True, sort=False)
     # One by one: all at once they are copied first.
     total = pd.DataFrame({name: groups[name].sum() for name in measures})
-    if "flops" in measures:
-        total["flops"] = total["flops"].where(groups["flops"].count() == total["calls"])
+    if "flops" in measures and "flops_calls" not in measures:
+        total["flops_calls"] = groups["flops"].count()
     return total.reset_index().astype(dict.fromkeys(keys, object))
+
+
+def _with_flops(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return `rows` with FLOPs where those of all calls are known."""
+    known = rows.pop("flops_calls") == rows["calls"]
+    return rows.assign(flops=rows["flops"].where(known))
 
 
 def _joined(parts: list[pd.DataFrame]) -> pd.DataFrame:
@@ -117,14 +141,20 @@ def _shown(rows: pd.DataFrame, totals: dict[str, int], steps: int) -> pd.DataFra
     return rows.iloc[np.argsort(-weight.to_numpy(), kind="stable")].reset_index(drop=True)
 
 
-def _with_lines(rows: pd.DataFrame, calls: pd.DataFrame) -> pd.DataFrame:
-    """Return `rows` with the program's line that has most time of each, where lines are known."""
-    keys = [name for name in ("name", "input_shapes") if name in rows]
-    known = calls.loc[(calls["line"] != "").to_numpy(), [*keys, "line"]]
-    if known.empty:
-        return rows
+def _time_of_lines(calls: pd.DataFrame) -> pd.DataFrame:
+    """Return the time of the program's lines by name and shapes, where lines are known."""
+    known = calls.loc[(calls["line"] != "").to_numpy(), [*_BY_LINE]]
     spent = calls.loc[known.index, ["self_device_ns", "self_cpu_ns"]].sum(axis=1)
-    spent = spent.groupby([known[name] for name in known], observed=True).sum()
+    rows = spent.groupby([known[name] for name in known], observed=True).sum().rename("spent_ns")
+    return rows.reset_index().astype(dict.fromkeys(_BY_LINE, object))
+
+
+def _with_lines(rows: pd.DataFrame, lines: pd.DataFrame) -> pd.DataFrame:
+    """Return `rows` with the line that has most time of each, where lines are known."""
+    if lines.empty:
+        return rows
+    keys = [name for name in ("name", "input_shapes") if name in rows]
+    spent = lines.groupby([*keys, "line"])["spent_ns"].sum()
     ordered = spent.sort_values(ascending=False, kind="stable").reset_index()
     most = ordered.drop_duplicates(keys)[[*keys, "line"]].astype(object)
     return rows.merge(most, how="left", on=keys).fillna({"line": ""})

@@ -1,12 +1,13 @@
 """Memory compared: what differs between two runs, and between two instants of each run."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import pandas as pd
 from pydantic import PositiveInt
 
-from profkit.analyze.base import analysis
+from profkit.analyze.base import Mapped, analysis
 from profkit.analyze.shared.allocation_origins import WHERE, live_at, peak_event, with_origins
 from profkit.core.formatting import size
 from profkit.core.result import Abstention, Finding, Result, Severity, Table, table
@@ -42,21 +43,33 @@ class Config(Settings):
     """Rows kept of each table."""
 
 
-@analysis(title="Memory compared", across="runs")
-def analyze(allocations: pd.DataFrame, config: Config) -> Result:
+def live_by_instant(
+    allocations: pd.DataFrame, config: Config
+) -> Mapping[Instant, "pd.Series[int]"]:
+    """Return what was live at each instant that is compared, of the GPU with the highest peak."""
+    if allocations.empty:
+        return {}
+    own = _worst(with_origins(allocations))
+    instants = dict.fromkeys((config.earlier, config.later, config.instant))
+    return {instant: _sums(own, instant, config.by) for instant in instants}
+
+
+@analysis(title="Memory compared", across="runs", mapped_by=live_by_instant)
+def analyze(mapped: Mapped, config: Config) -> Result:
     """What was live in each run that was not in the first run of the selection, and the reverse?
 
     Of each run this takes the GPU with the highest peak. Within a run it compares two instants
     of the history: what was live at the later one and not at the earlier one has grown.
     """
-    if allocations.empty:
+    runs = {run: live for run, live in mapped.items() if live}
+    if not runs:
         return Result.abstain("differences of memory", "no allocation was recorded")
-    rows = with_origins(allocations)
-    runs = {str(run): _worst(own) for run, own in rows.groupby("run", observed=True, sort=False)}
-    names = [str(run) for run in rows["run"].cat.categories if str(run) in runs]
-    first, *others = names
-    within = [_within(runs[name], name, config) for name in names]
-    between = {name: _compared(runs[first], runs[name], name, config) for name in others}
+    first, *others = runs
+    at, by = config.instant, config.by
+    within = [
+        _change(live[config.earlier], live[config.later], run, by) for run, live in runs.items()
+    ]
+    between = {run: _change(runs[first][at], runs[run][at], run, by) for run in others}
     tables = {"within": _table(within, f"From {config.earlier} to {config.later}", config)}
     if between:
         title = f"Compared with {first}, at {config.instant}"
@@ -91,16 +104,6 @@ def _sums(own: pd.DataFrame, instant: Instant, by: str) -> "pd.Series[int]":
     live = _live(own, instant)
     name = live[by].astype(object).replace("", "(not recorded)")
     return live["size_bytes"].groupby(name).sum()
-
-
-def _compared(reference: pd.DataFrame, own: pd.DataFrame, run: str, config: Config) -> pd.DataFrame:
-    before = _sums(reference, config.instant, config.by)
-    return _change(before, _sums(own, config.instant, config.by), run, config.by)
-
-
-def _within(own: pd.DataFrame, run: str, config: Config) -> pd.DataFrame:
-    before = _sums(own, config.earlier, config.by)
-    return _change(before, _sums(own, config.later, config.by), run, config.by)
 
 
 def _change(before: "pd.Series[int]", after: "pd.Series[int]", run: str, by: str) -> pd.DataFrame:

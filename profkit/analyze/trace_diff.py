@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import PositiveInt
 
 from profkit.analyze._difference_graph import differences
-from profkit.analyze.base import ByRun, analysis
+from profkit.analyze.base import ByRun, Columns, Mapped, analysis
 from profkit.analyze.shared.matched_parts import Matched, matched
 from profkit.analyze.shared.paired_parts import PairedParts, paired_parts
 from profkit.analyze.shared.waterfall import Bar, Waterfall, waterfall_of
@@ -20,6 +20,7 @@ from profkit.core.result import Abstention, Chart, Finding, Result, Severity, Ta
 from profkit.core.settings import Settings
 
 KINDS = ("operator", "runtime", "kernel")
+_BY_NAME = ["name", "kind"]
 
 # Their number differs from step to step, so they would make every name a different one.
 _STEP = re.compile(r"(ProfilerStep|step)#\d+$")
@@ -69,14 +70,31 @@ class _Difference:
     matched: list[Matched]
 
 
-@analysis(title="Differences of traces", across="runs")
-def analyze(
-    cpu_ops: pd.DataFrame,
-    runtime_calls: pd.DataFrame,
-    kernels: pd.DataFrame,
-    causes: ByRun | None,
+_ROWS = Columns("rank repeat step name start_ns end_ns")
+
+
+def counted_by_name(
+    cpu_ops: Annotated[pd.DataFrame, _ROWS],
+    runtime_calls: Annotated[pd.DataFrame, _ROWS],
+    kernels: Annotated[pd.DataFrame, _ROWS],
     config: Config,
-) -> Result:
+) -> dict[str, pd.DataFrame]:
+    """Return of one run how often each name was called in how many ns, and in how many steps.
+
+    Both by rank and ``within``: 2 in the steps that count, 1 in the first ones, 0 outside of any.
+    """
+    rows = _named(cpu_ops, runtime_calls, kernels)
+    rows["within"] = np.where(rows["step"] < 0, 0, np.where(rows["step"] < config.skip_first, 1, 2))
+    where = ["rank", "within"]
+    passes = rows[[*where, "repeat", "step"]].drop_duplicates()
+    return {
+        "names": rows.groupby([*where, *_BY_NAME])["ns"].agg(["size", "sum"]).reset_index(),
+        "passes": passes.groupby(where, as_index=False).size(),
+    }
+
+
+@analysis(title="Differences of traces", across="runs", mapped_by=counted_by_name)
+def analyze(mapped: Mapped, causes: ByRun | None, config: Config) -> Result:
     """Which causes make the step time differ, and what ran on both sides?
 
     Several runs are compared with the first; of a single run each rank is compared with the lowest.
@@ -84,14 +102,13 @@ def analyze(
     Intervals are over the repeats that both have. Counts and times by name are per step of a rank
     and contain what is enclosed, as in HTA's comparison.
     """
-    rows = _named(cpu_ops, runtime_calls, kernels)
-    sides = list(_sides(rows, config))
+    sides = list(_sides(mapped, config))
     if len(sides) < 2:  # noqa: PLR2004 - a comparison needs two
         return Result.abstain(
             "differences", "there is one run of one rank: name another run, or capture every rank"
         )
     base, *others = sides
-    measured = {side.label: _by_name(rows, side, config) for side in sides}
+    measured = {side.label: _by_name(mapped[side.run], side.rank) for side in sides}
     names = [_changes(measured[base.label], measured[side.label], side, config) for side in others]
     found = [one for side in others if (one := _difference(base, side, causes or {}))]
     missing = [] if found else [_NOT_DIVIDED]
@@ -115,10 +132,10 @@ _NOT_DIVIDED = Abstention(
 
 
 def _named(*tables: pd.DataFrame) -> pd.DataFrame:
-    """Return run, rank, repeat, step, name, kind and duration of all that was recorded."""
+    """Return rank, repeat, step, name, kind and duration of all that was recorded."""
     parts = []
     for kind, rows in zip(KINDS, tables, strict=True):
-        own = rows[["run", "rank", "repeat", "step"]].assign(kind=kind)
+        own = rows[["rank", "repeat", "step"]].assign(kind=kind)
         names = rows["name"].astype("category")
         known = {name: _STEP.sub(r"\1", str(name)) for name in names.cat.categories}
         own["name"] = names.map(known).astype(object)
@@ -126,28 +143,29 @@ def _named(*tables: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def _sides(rows: pd.DataFrame, config: Config) -> Iterator[_Side]:
+def _sides(mapped: Mapped, config: Config) -> Iterator[_Side]:
     """Yield the sides of the comparison, the base first."""
-    runs = [str(run) for run in rows["run"].cat.categories if (rows["run"] == run).any()]
+    runs = [run for run, counts in mapped.items() if len(counts["names"])]
     if len(runs) > 1:
         runs.sort(key=lambda run: run != config.base)
         yield from (_Side(label=run, run=run, rank=config.rank) for run in runs)
-    else:
-        for rank in sorted(rows["rank"].unique().tolist()):
+    elif runs:
+        for rank in sorted(mapped[runs[0]]["names"]["rank"].unique().tolist()):
             yield _Side(label=f"rank {rank}", run=runs[0], rank=rank)
 
 
-def _by_name(rows: pd.DataFrame, side: _Side, config: Config) -> pd.DataFrame:
-    """Return count and ns per step of a rank, by name and kind."""
-    own = rows[(rows["run"] == side.run).to_numpy()]
-    if side.rank >= 0:
-        own = own[(own["rank"] == side.rank).to_numpy()]
-    for first in (config.skip_first, 0):
-        if (own["step"] >= first).any():
-            own = own[(own["step"] >= first).to_numpy()]
-            break
-    passes = max(len(own[["rank", "repeat", "step"]].drop_duplicates()), 1)
-    return own.groupby(["name", "kind"], observed=True)["ns"].agg(["size", "sum"]) / passes
+def _by_name(counts: Mapping[str, pd.DataFrame], rank: int) -> pd.DataFrame:
+    """Return count and ns per step of a rank, -1 for all ranks, by name and kind.
+
+    Of the steps that count; where there is none of the first ones, or else of all that there is.
+    """
+    names, passes = counts["names"], counts["passes"]
+    if rank >= 0:
+        names, passes = (rows[(rows["rank"] == rank).to_numpy()] for rows in (names, passes))
+    least = int(passes["within"].max()) if len(passes) else 0
+    own = names[(names["within"] >= least).to_numpy()]
+    steps = int(passes.loc[(passes["within"] >= least).to_numpy(), "size"].sum())
+    return own.groupby(_BY_NAME)[["size", "sum"]].sum() / max(steps, 1)
 
 
 def _changes(

@@ -11,6 +11,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -318,7 +319,7 @@ def convert_files(
 
 
 def _convert_one(tool: str, raw: Raw, files: Path, folder: Path) -> Part:
-    """Convert one raw file to a Parquet file per table in `folder`.
+    """Convert one raw file to a Parquet file in `folder` for each table that has rows.
 
     Whatever is wrong with the file is a note, and the others are converted.
     """
@@ -345,7 +346,10 @@ def _converted(tool: str, raw: Raw, files: Path, folder: Path) -> Part:
             rows[name] = table(path)
         else:
             chunks = [table] if isinstance(table, pa.Table) else table
-            rows[name] = write(path, name, chunks, behind=raw.cores > 1)
+            # Of a thousand ranks most tables are empty, and a file takes as long as a small table.
+            some = (chunk for chunk in chunks if len(chunk))
+            if (first := next(some, None)) is not None:
+                rows[name] = write(path, name, chain([first], some), behind=raw.cores > 1)
     return Part(raw=raw, folder=folder, rows=referenced_rows(rows), notes=tuple(converted.notes))
 
 

@@ -39,7 +39,7 @@ _LEAST = dict.fromkeys(_CORRELATIONS, 1)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """The conversion of one raw file: a folder with one Parquet file per table."""
+    """The conversion of one raw file: a folder with a Parquet file for each table with rows."""
 
     raw: Raw
     folder: Path | None
@@ -215,9 +215,10 @@ def _files(part: Part) -> list[Path]:
 
 def join(path: Path, name: str, parts: Sequence[Part]) -> None:
     """Make one file of table `name` from those of all parts."""
-    if len(parts) == 1 and parts[0].folder:
+    own = parts[0].folder / f"{name}.parquet" if len(parts) == 1 and parts[0].folder else None
+    if own and own.is_file():
         # Writing once more would take as long as half of the reading.
-        (parts[0].folder / f"{name}.parquet").replace(path)
+        own.replace(path)
     else:
         write(path, name, _joined(name, parts))
 
@@ -225,9 +226,10 @@ def join(path: Path, name: str, parts: Sequence[Part]) -> None:
 def _joined(name: str, parts: Sequence[Part]) -> Iterator[pa.Table]:
     """Yield the rows of all parts, a row group at a time."""
     for part in parts:
-        if part.folder is None:
+        path = part.folder and part.folder / f"{name}.parquet"
+        if not path or not path.is_file():
             continue
-        with pq.ParquetFile(part.folder / f"{name}.parquet") as file:
+        with pq.ParquetFile(path) as file:
             for group in range(file.num_row_groups):
                 yield _with_changes(file.read_row_group(group), part)
 

@@ -7,17 +7,18 @@ import pyarrow as pa
 import pytest
 
 from profkit.analyze import analyses
-from profkit.analyze.base import ByToolIfAny, ByToolOrOther, Columns, analysis
+from profkit.analyze.base import ByTool, ByToolIfAny, ByToolOrOther, Columns, Mapped, analysis
 from profkit.convert.torch_profiler import trace
 from profkit.core.errors import PluginError
 from profkit.core.result import Result
 from profkit.core.settings import Settings
 from profkit.testing.analysis_contract import example, with_columns
 
+MAPPED = [name for name, one in analyses().items() if one.map and not one.across]
 CHOOSY = {name: analysis for name, analysis in analyses().items() if analysis.columns}
 TRACES = {
     "a language model on two ranks": "llama_2rank_rtx4090/rank?.json.gz",
-    "a recommender": "dlrm_8rank_v100/worker[01]_*.json.gz",
+    "a recommender": "dlrm_8rank_v100/worker?_*.json.gz",
     "stacks of Python": "tracelens/h100/Falconsai*.json.gz",
     "operators alone": "hta/distributed_info_unavailable/*.json.gz",
 }
@@ -48,6 +49,22 @@ def test_columns_that_it_does_not_ask_for_change_nothing(name, tables):
     assert analysis.run(**given | chosen, config=config) == analysis.run(**given, config=config)
 
 
+@pytest.mark.parametrize("name", MAPPED)
+def test_ranks_that_are_mapped_one_by_one_give_what_all_together_give(name, tables):
+    analysis, config = analyses()[name], analyses()[name].config()
+    whole = {table: tables[table] for table in analysis.mapped_tables}
+    ranks = tables["cpu_ops"]["rank"].unique()
+    of_rank = {
+        str(rank): {
+            table: rows[rows["rank"] == rank].reset_index(drop=True)
+            for table, rows in whole.items()
+        }
+        for rank in ranks
+    }
+    mapped = {rank: analysis.map(**rows, config=config) for rank, rows in of_rank.items()}
+    assert analysis.run(mapped=mapped, config=config) == analysis.run(**whole, config=config)
+
+
 def test_columns_of_the_tables_of_every_tool_leave_the_rest_of_the_annotation():
     columns = Columns("rank start_ns")
 
@@ -72,3 +89,31 @@ def test_a_column_that_the_table_does_not_have_is_refused():
 
     with pytest.raises(PluginError, match="table 'cpu_ops' has no column length"):
         analysis(title="Wrong")(analyze)
+
+
+def test_a_map_and_what_takes_its_results_belong_together():
+    def of_ranks(kernels: pd.DataFrame, config: Settings) -> int:
+        del config
+        return len(kernels)
+
+    def of_nothing(config: Settings) -> Result:
+        del config
+        return Result()
+
+    def of_mapped(mapped: Mapped, config: Settings) -> Result:
+        del config
+        return Result.abstain(str(mapped), "it is a test")
+
+    def of_tools(kernels: ByTool, config: Settings) -> int:
+        del config
+        return len(kernels)
+
+    for function, given in ((of_nothing, {"mapped_by": of_ranks}), (of_mapped, {})):
+        with pytest.raises(PluginError, match="needs both `mapped_by` and the parameter 'mapped'"):
+            analysis(title="No analysis", **given)(function)
+    with pytest.raises(PluginError, match=r"whose parameter 'kernels' is no pd\.DataFrame"):
+        analysis(title="No analysis", mapped_by=of_tools)(of_mapped)
+    made = analysis(title="Kernels", mapped_by=of_ranks)(of_mapped)
+    assert (made.tables, made.mapped_tables) == (("kernels",), ("kernels",))
+    result = made.run(kernels=pd.DataFrame({"rank": [0, 1]}), config=Settings())
+    assert result.abstentions[0].what == "{'': 2}"

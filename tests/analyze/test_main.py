@@ -7,8 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from profkit.analyze.__main__ import _frame_of_runs, main
+from profkit.analyze.__main__ import main
 from profkit.analyze.base import Analysis
+from profkit.analyze.shared.read_tables import frame_of_runs
 from profkit.core import result
 from profkit.core.errors import ConfigError, InputError, PluginError, ProfkitError
 from profkit.core.job_record import NOTHING, JobRecord
@@ -158,6 +159,7 @@ def test_a_job_imports_one_plugin_and_nothing_heavy(run):
         "profkit.analyze.base",
         "profkit.analyze.shared",
         "profkit.analyze.shared.paired",
+        "profkit.analyze.shared.read_tables",
         "profkit.analyze.shared.uncertainty",
         "profkit.analyze.steps",
     }
@@ -173,7 +175,7 @@ def test_tables_of_several_runs_are_one_with_the_runs_in_their_order(tmp_path):
             ("a", "torch_profiler", [{"rank": 0, "name": "copy"}]),
         )
     ]
-    frame = _frame_of_runs(paths)
+    frame = frame_of_runs(paths)
     assert list(frame["run"].cat.categories) == ["b", "a"]
     assert frame[["run", "rank", "name"]].to_numpy().tolist() == [["a", 1, "gemm"]]
 

@@ -88,6 +88,37 @@ def test_an_only_child_of_the_same_name_is_part_of_its_parent():
     ]
 
 
+def test_ranks_that_are_summed_apart_give_what_they_give_together():
+    ops = schema.frame(
+        "cpu_ops",
+        [
+            op(0, "aten::mm", (0, 50), 50, stack="train.py(7): fit") | {"rank": rank, "step": rank}
+            for rank in range(3)
+        ]
+        + [
+            op(1, name, (50, 60 + rank), 10 + rank) | {"rank": rank}
+            for rank in (1, 2)
+            for name in ("aten::add", "aten::mul")
+        ],
+    )
+    names = ("cpu_ops", "runtime_calls", "kernels", "memory_events")
+    given = {name: ops if name == "cpu_ops" else schema.frame(name) for name in names}
+    config = operators.Config()
+    mapped = {
+        str(rank): operators.summed(
+            **given | {"cpu_ops": ops[ops["rank"] == rank].reset_index(drop=True)}, config=config
+        )
+        for rank in range(3)
+    }
+    together = operators.analyze.run(**given, config=config)
+    assert operators.analyze.run(mapped=mapped, config=config) == together
+    assert rows(together, "by_name", "name", "calls", "self_cpu_ns", "line") == [
+        ("aten::mm", 3, 150, "train.py(7): fit"),
+        ("aten::add", 2, 23, ""),
+        ("aten::mul", 2, 23, ""),
+    ]
+
+
 def test_a_runtime_call_is_a_row_and_a_child():
     ops = schema.frame(
         "cpu_ops", [op(0, "aten::to", (0, 100), 5), op(1, "aten::to", (5, 95), 90, parent=0)]

@@ -28,6 +28,9 @@ OPS = Columns(
 )
 """Columns of `cpu_ops` that are read."""
 
+KERNELS = Columns("rank repeat op step name kind copy_kind start_ns end_ns")
+"""Columns of `kernels` that are read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Costed:

@@ -77,7 +77,10 @@ def matched(parts: PairedParts) -> list[Matched]:
                     bar=bar(" + ".join(after or before), own, parts.pairs),
                 )
             )
-    return sorted(found, key=lambda one: -abs(one.bar.difference_ms))
+    # By name where they are equal: their order is that of sets, which differs from time to time.
+    return sorted(
+        found, key=lambda one: (-abs(one.bar.difference_ms), one.module, one.before, one.after)
+    )
 
 
 def stacks(parts: PairedParts, matches: Iterable[Matched]) -> list[Stack]:

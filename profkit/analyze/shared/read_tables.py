@@ -1,0 +1,174 @@
+"""Tables as data frames: whole, of several runs, or a part at a time."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from profkit.analyze.base import Columns
+from profkit.core.errors import InputError
+from profkit.tables import schema
+
+T = TypeVar("T")
+Parts = Iterator[tuple[str, dict[str, pd.DataFrame]]]
+"""Names of parts, each with its rows of each table."""
+
+_AT_ONCE = 4
+"""Columns that are read at a time: fewer take more time where a table has many ranks."""
+_SMALL_VALUES = 4 << 20
+"""Values that are read at a time of a small table, whose columns cost more than their values."""
+_ROWS_OF_BATCH = 1 << 18
+"""Rows of all tables after which no further rank is added to a batch."""
+_NO_COLUMNS: Mapping[str, Columns] = {}
+
+
+def readable(path: Path, read: Callable[[Path], T]) -> T:
+    """Return what `read` makes of the file at `path`; raises `InputError` if it cannot be read."""
+    try:
+        return read(path)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file", hint="convert the captures first") from None
+    except (OSError, pa.ArrowInvalid) as error:
+        raise InputError(f"{path}: cannot be read: {error}", hint="delete it, run again") from None
+
+
+def frame(paths: Sequence[Path], columns: Columns | None = None) -> pd.DataFrame:
+    """Read the first table, or `columns` of it; dictionary-coded text becomes a Categorical."""
+    return readable(paths[0], partial(_whole, columns=columns))
+
+
+def _whole(path: Path, columns: Columns | None) -> pd.DataFrame:
+    with pq.ParquetFile(path) as file:
+        return _few_columns_at_once(file, range(file.num_row_groups), columns)
+
+
+def _few_columns_at_once(
+    file: pq.ParquetFile, groups: Sequence[int], columns: Columns | None
+) -> pd.DataFrame:
+    """Return groups of rows as a frame; what is being decoded needs as much memory again."""
+    names = list(columns or file.schema_arrow.names)
+    rows = sum(file.metadata.row_group(group).num_rows for group in groups)
+    at_once = max(_AT_ONCE, _SMALL_VALUES // max(rows, 1))
+    parts = [
+        _pandas(file.read_row_groups(list(groups), names[first : first + at_once]))
+        for first in range(0, len(names), at_once)
+    ]
+    pa.default_memory_pool().release_unused()
+    if len(parts) == 1:
+        return parts[0]
+    return pd.DataFrame({name: part[name] for part in parts for name in part}, copy=False)
+
+
+def _table(path: Path, columns: Columns | None = None) -> pa.Table:
+    """Read a table without the discovery of folders that `pq.read_table` begins with."""
+    with pq.ParquetFile(path) as file:
+        return file.read(columns and list(columns))
+
+
+def _pandas(table: pa.Table) -> pd.DataFrame:
+    """Return `table` as a frame, without copying where possible; `table` is used up."""
+    rows: pd.DataFrame = table.to_pandas(split_blocks=True, self_destruct=True)
+    return rows
+
+
+def frame_of_runs(paths: Sequence[Path], columns: Columns | None = None) -> pd.DataFrame:
+    """Read the first table of each run, results/runs/<run>/tables/<tool>/<table>.parquet."""
+    first = _first_by_run(paths)
+    parts = []
+    for code, path in enumerate(first.values()):
+        rows = readable(path, partial(_table, columns=columns))
+        codes = pa.array(np.full(len(rows), code, dtype=np.int32))
+        parts.append(rows.append_column("run", pa.DictionaryArray.from_arrays(codes, [*first])))
+    return _pandas(pa.concat_tables(parts).unify_dictionaries())
+
+
+def _first_by_run(paths: Sequence[Path]) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for path in paths:
+        found.setdefault(path.resolve().parents[2].name, path)
+    return found
+
+
+def run_by_run(
+    files: Mapping[str, Sequence[Path]], columns: Mapping[str, Columns] = _NO_COLUMNS
+) -> Parts:
+    """Yield each run with its tables; `files` has those of all runs by the table's name.
+
+    A table that a run has not is empty.
+    """
+    by_table = {name: _first_by_run(paths) for name, paths in files.items()}
+    for run in dict.fromkeys(run for paths in by_table.values() for run in paths):
+        yield (
+            run,
+            {
+                name: frame([paths[run]], columns.get(name)) if run in paths else schema.frame(name)
+                for name, paths in by_table.items()
+            },
+        )
+
+
+def rank_batches(
+    files: Mapping[str, Sequence[Path]], columns: Mapping[str, Columns] = _NO_COLUMNS
+) -> Parts:
+    """Yield batches of whole ranks, of about `_ROWS_OF_BATCH` rows, in the order of the tables.
+
+    All ranks are one batch where a group of rows holds several: then to read one reads others.
+    """
+    with ExitStack() as stack:
+        opened = {
+            name: stack.enter_context(readable(paths[0], pq.ParquetFile))
+            for name, paths in files.items()
+        }
+        ranks = {name: _ranks_of_groups(file) for name, file in opened.items()}
+        for number, batch in enumerate(_batches(opened, ranks)):
+            rows = {}
+            for name, file in opened.items():
+                groups = [at for at, rank in ranks[name].items() if rank in batch]
+                rows[name] = _of_groups(files[name][0], file, groups, columns.get(name))
+            yield str(number), rows
+
+
+def _of_groups(
+    path: Path, file: pq.ParquetFile, groups: Sequence[int], columns: Columns | None
+) -> pd.DataFrame:
+    return readable(path, lambda _: _few_columns_at_once(file, groups, columns))
+
+
+def _ranks_of_groups(file: pq.ParquetFile) -> dict[int, int | None]:
+    """Return the rank of each group that has rows by its number, None of one with several."""
+    at = file.schema_arrow.names.index("rank")
+    found: dict[int, int | None] = {}
+    for number in range(file.num_row_groups):
+        group = file.metadata.row_group(number)
+        known = group.column(at).statistics
+        if group.num_rows:
+            is_one = known is not None and known.has_min_max and known.min == known.max
+            found[number] = int(known.min) if is_one else None
+    return found
+
+
+def _batches(
+    opened: Mapping[str, pq.ParquetFile], ranks: Mapping[str, Mapping[int, int | None]]
+) -> Iterator[set[int | None]]:
+    rows: dict[int | None, int] = {}
+    for name, file in opened.items():
+        for number, rank in ranks[name].items():
+            rows[rank] = rows.get(rank, 0) + file.metadata.row_group(number).num_rows
+    if None in rows or not rows:
+        yield {*rows}
+        return
+    batch: set[int | None] = set()
+    count = 0
+    for rank, own in rows.items():
+        if batch and count + own > _ROWS_OF_BATCH:
+            yield batch
+            batch, count = set(), 0
+        batch.add(rank)
+        count += own
+    yield batch

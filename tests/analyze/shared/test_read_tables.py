@@ -1,0 +1,79 @@
+"""Tables a part at a time: whole ranks in batches, and one run after another."""
+
+import pyarrow.parquet as pq
+import pytest
+
+from profkit.analyze.base import Columns
+from profkit.analyze.shared import read_tables
+from profkit.core.errors import InputError
+from profkit.tables import schema
+
+COLUMNS = {"cpu_ops": Columns("rank name"), "kernels": Columns("rank name")}
+
+
+def written(folder, name, *groups):
+    """Write a table with a group of rows for each list of ranks."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.parquet"
+    with pq.ParquetWriter(path, schema.TABLES[name]) as writer:
+        for number, ranks in enumerate(groups):
+            names = [f"{name}{number}"] * len(ranks)
+            writer.write_table(schema.table(name, {"rank": ranks, "name": names}))
+    return [path]
+
+
+def batches(**files):
+    return [
+        {name: table.to_numpy().tolist() for name, table in rows.items()}
+        for _, rows in read_tables.rank_batches(files, COLUMNS)
+    ]
+
+
+@pytest.fixture
+def few_rows(monkeypatch):
+    """Let a batch end after three rows."""
+    monkeypatch.setattr(read_tables, "_ROWS_OF_BATCH", 3)
+
+
+@pytest.mark.usefixtures("few_rows")
+def test_batches_hold_whole_ranks_of_all_tables(tmp_path):
+    ops = written(tmp_path, "cpu_ops", [0, 0], [0], [], [1], [2])
+    kernels = written(tmp_path, "kernels", [2], [7])
+    assert batches(cpu_ops=ops, kernels=kernels) == [
+        {"cpu_ops": [[0, "cpu_ops0"], [0, "cpu_ops0"], [0, "cpu_ops1"]], "kernels": []},
+        {"cpu_ops": [[1, "cpu_ops3"], [2, "cpu_ops4"]], "kernels": [[2, "kernels0"]]},
+        {"cpu_ops": [], "kernels": [[7, "kernels1"]]},
+    ]
+
+
+@pytest.mark.usefixtures("few_rows")
+def test_ranks_in_one_group_of_rows_are_one_batch(tmp_path):
+    ops = written(tmp_path, "cpu_ops", [0, 1], [0, 0], [3])
+    [batch] = batches(cpu_ops=ops, kernels=written(tmp_path, "kernels", [4]))
+    assert [rank for rank, _ in batch["cpu_ops"]] == [0, 1, 0, 0, 3]
+    assert batch["kernels"] == [[4, "kernels0"]]
+
+
+def test_empty_tables_are_one_batch_without_rows(tmp_path):
+    ops, kernels = written(tmp_path, "cpu_ops"), written(tmp_path, "kernels", [])
+    assert batches(cpu_ops=ops, kernels=kernels) == [{"cpu_ops": [], "kernels": []}]
+
+
+def test_a_damaged_table_is_named(tmp_path):
+    ops = written(tmp_path, "cpu_ops", [0] * 1000)
+    content = bytearray(ops[0].read_bytes())
+    content[40:60] = bytes(20)
+    ops[0].write_bytes(content)
+    with pytest.raises(InputError, match=r"cpu_ops\.parquet: cannot be read"):
+        batches(cpu_ops=ops)
+
+
+def test_a_run_without_a_table_has_an_empty_one(tmp_path):
+    folders = {run: tmp_path / "results/runs" / run / "tables/nsys" for run in "ba"}
+    ops = [*written(folders["b"], "cpu_ops", [0]), *written(folders["a"], "cpu_ops", [1])]
+    kernels = written(folders["a"], "kernels", [1])
+    found = dict(read_tables.run_by_run({"cpu_ops": ops, "kernels": kernels}, COLUMNS))
+    assert [*found] == ["b", "a"]
+    assert found["b"]["kernels"].empty
+    assert found["b"]["kernels"].columns.tolist() == schema.TABLES["kernels"].names
+    assert found["a"]["kernels"].to_numpy().tolist() == [[1, "kernels0"]]
