@@ -19,9 +19,12 @@ from profkit.capture.harness.spec import Spec
 from profkit.core import progress_events, run_settings, secret_store
 from profkit.core.capture_record import read_capture
 from profkit.core.errors import ProfkitError
+from profkit.core.formatting import cut
 from profkit.core.secret_masking import Masker, forms
 from profkit.core.settings import from_json
 from profkit.process import parent_watch
+
+_SAID_LENGTH = 2000
 
 
 def main(argv: Sequence[str]) -> None:
@@ -89,11 +92,19 @@ def _lost(job: Job, status: int) -> Outcome:
     signum = status - 128
     if signum in STOP_SIGNALS or parent_watch.has_workflow_ended():
         sys.exit(status)
-    said = [line for line in sys.stdin.read().splitlines() if line.strip() == line != ""]
-    reason = f"the capture left no record: {said[-1] if said else f'exit status {status}'}"
+    said = _said(sys.stdin.read()) or f"exit status {status}"
+    reason = f"the capture left no record: {said}"
     if signum in set(signal.Signals):
         reason = f"the process that guards the capture was killed by signal {signum}"
     return record_lost(job, status, reason, datetime.now(UTC))
+
+
+def _said(log: str) -> str:
+    """Return the last error of profkit's own in `log` as one line, or the last line of another."""
+    lines = [line for line in log.splitlines() if line.strip() == line != ""]
+    own = [number for number, line in enumerate(lines) if line.startswith("profkit: ")]
+    said = "; ".join(lines[own[-1] :] if own else lines[-1:])
+    return cut(said.removeprefix("profkit: ").replace(":; ", ": "), _SAID_LENGTH)
 
 
 def _made(job: Job) -> None:

@@ -81,8 +81,11 @@ class RunFolder:
         return min(tried, key=lambda record: str(record.get("started", "")), default={})
 
     def log(self, record: dict[str, Any]) -> Path:
-        """Return the path of what the program printed in the capture of `record`."""
-        return self.path / f"capture/{record['tool']}/rep{record['repeat']}/capture.log"
+        """Return the log of a capture, or that of its job if the command was never started."""
+        name = f"{record['tool']}/rep{record['repeat']}"
+        printed = self.path / f"capture/{name}/capture.log"
+        job = self.path / f"logs/capture/{name.replace('/', '.')}.log"
+        return printed if printed.is_file() or not job.is_file() else job
 
     @property
     def step_time_ns(self) -> float | None:

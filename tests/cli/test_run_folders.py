@@ -5,7 +5,7 @@ import json
 import pytest
 
 from profkit.cli import main
-from profkit.cli.run_folders import all_runs, last_selected, run_named
+from profkit.cli.run_folders import RunFolder, all_runs, last_selected, run_named
 from profkit.core.errors import InputError
 from profkit.dag.overrides import save_selection
 
@@ -77,3 +77,16 @@ def test_the_last_selection_is_its_runs_the_newest_first(folder):
     assert [run.name for run in last_selected()] == ["b", "a"]
     (folder / "results/.profkit/last_runs.json").write_text("damaged")
     assert len(last_selected()) == 3
+
+
+def test_the_log_of_a_capture_that_started_nothing_is_that_of_its_job(tmp_path):
+    run, record = RunFolder(tmp_path), {"tool": "baseline", "repeat": 1}
+    printed = tmp_path / "capture/baseline/rep1/capture.log"
+    assert run.log(record) == printed
+    job = tmp_path / "logs/capture/baseline.rep1.log"
+    job.parent.mkdir(parents=True)
+    job.touch()
+    assert run.log(record) == job
+    printed.parent.mkdir(parents=True)
+    printed.touch()
+    assert run.log(record) == printed

@@ -161,7 +161,12 @@ def test_a_capture_whose_inner_process_is_killed_says_so(arguments_of, misbehavi
         (
             "1",
             "profkit: no room\n  hint: make it\n",
-            "the capture left no record: profkit: no room",
+            "the capture left no record: no room",
+        ),
+        (
+            "1",
+            "profkit: no host; ssh said:\nssh: no route to b\nnot reached\n  hint: x\n",
+            "the capture left no record: no host; ssh said: ssh: no route to b; not reached",
         ),
         ("3", "", "the capture left no record: exit status 3"),
     ],
