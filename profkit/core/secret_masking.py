@@ -85,7 +85,8 @@ _WORD = re.compile(r"([\w.+-]{1,80})=(.+)", re.DOTALL)
 # A line break within a string that was printed as code, before a name.
 _ESCAPED_BREAK = re.compile(r"\\[nrt](?=[A-Za-z_-])")
 # A quote within the quotes of a shell, and these within further ones.
-_CONTINUED = re.compile(r"(?:'(?:\\?\"'\\?\"|\\')'[^'\n]*)*")
+_SHELL_QUOTE = re.compile(r"'(?:\\?\"'\\?\"|\\')'")
+_CONTINUED = re.compile(rf"(?:{_SHELL_QUOTE.pattern}[^'\n]*)*")
 _PORT_OR_GROUP = re.compile(r"\d{1,5}")
 _LONG = re.compile(r"(?<![\w+/.-])[\w+/.-]{16,}={0,2}")
 _BEFORE_VALUE = re.compile(rf"[\w-]{ASSIGN}[bfru]{{0,2}}(?:{QUOTE})?$", re.IGNORECASE)
@@ -320,6 +321,7 @@ def secret_values(environment: Mapping[str, str]) -> set[str]:
 def forms(secrets: Iterable[str]) -> set[str]:
     """Return how `secrets` may stand in a text: as they are, and quoted for URLs and in strings."""
     whole = {secret.strip() for secret in secrets if len(secret.strip()) >= _SHORTEST}
+    whole |= {_SHELL_QUOTE.sub("'", secret) for secret in whole}
     return {
         form
         for secret in whole

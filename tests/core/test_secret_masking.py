@@ -5,7 +5,7 @@ import secrets
 
 import pytest
 
-from profkit.core.secret_masking import MASK, Masker
+from profkit.core.secret_masking import MASK, Masker, forms
 
 NOTHING = Masker({})
 
@@ -237,3 +237,10 @@ def test_random_secrets_of_any_form_do_not_survive_in_the_environment():
     for make in (secrets.token_hex, secrets.token_urlsafe):
         secret = make(12)
         assert secret not in masked(f"x {secret} y", {"ANY_TOKEN": secret})
+
+
+def test_a_known_secret_that_was_quoted_for_a_shell_is_masked_as_programs_see_it():
+    masker = Masker({}, known=forms(["it'\"'\"'s hunter2"]))
+    assert masker.text("['t.py', \"it's hunter2\"] it's hunter2") == (
+        "['t.py', \"[masked]\"] [masked]"
+    )
