@@ -239,14 +239,14 @@ def _mapping(
 ) -> Callable[..., Result]:
     """Return `function` that may also be given the tables that its map reads."""
 
-    def run(**inputs: Any) -> Result:
+    def run(*, config: Settings, **inputs: Any) -> Result:
         if _MAPPED not in inputs:
             tables = {name: inputs.pop(name) for name in _annotations(mapped_by)}
             parts = _by_run(tables) if across else {"": tables}
             inputs[_MAPPED] = {
-                part: mapped_by(**rows, config=inputs[_CONFIG]) for part, rows in parts.items()
+                part: mapped_by(**rows, config=config) for part, rows in parts.items()
             }
-        return function(**inputs)
+        return function(**inputs, config=config)
 
     return run
 

@@ -83,10 +83,10 @@ def reads_the_columns_that_it_names(module: ModuleType) -> None:
 
 
 def with_columns(table: Any, columns: Sequence[str]) -> Any:
-    """Return a table, or the one of every tool, with those `columns` alone."""
+    """Return a table, or the one of every tool, with those `columns` alone, and the run's."""
     if isinstance(table, Mapping):
         return {tool: rows[list(columns)] for tool, rows in table.items()}
-    return table[list(columns)]
+    return table[[*columns, *(name for name in ("run",) if name in table)]]
 
 
 def survives_json(module: ModuleType) -> None:
