@@ -7,7 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profkit.process import malloc
+from profkit.process import malloc, process_tree
 
 if TYPE_CHECKING:
     from multiprocessing.context import BaseContext
@@ -30,9 +30,15 @@ def started(count: int, module: str) -> ProcessPoolExecutor:
     else:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([module])
-    pool = ProcessPoolExecutor(count, context, malloc.keep_freed)
+    pool = ProcessPoolExecutor(count, context, _begin)
     pool.submit(int)  # what follows may start threads
     return pool
+
+
+def _begin() -> None:
+    # They wait on a queue whose other end they hold themselves: nothing else would end them.
+    process_tree.die_with_parent()
+    malloc.keep_freed()
 
 
 def _may_fork() -> bool:

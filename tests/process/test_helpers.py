@@ -1,11 +1,15 @@
 """Processes that help one."""
 
 import os
+import signal
+import subprocess
 import sys
 
+import psutil
 import pytest
 
 from profkit.process import helpers
+from tests.waiting import until
 
 
 def _loaded():
@@ -34,6 +38,25 @@ def test_helpers_beside_threads_of_a_library_begin_anew(monkeypatch):
         parent, is_loaded = pool.submit(_loaded).result()
     assert not is_loaded
     assert parent != os.getpid()
+
+
+KILLED = """
+import os, signal
+from profkit.process import helpers
+
+pool = helpers.started(1, "json")
+print(pool.submit(os.getpid).result(), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no kernel ends them")
+def test_helpers_end_with_a_process_that_is_killed():
+    command = [sys.executable, "-c", KILLED]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as killed:
+        helper = int(killed.stdout.readline())
+    assert killed.returncode == -signal.SIGKILL
+    until(lambda: not psutil.pid_exists(helper))
 
 
 @pytest.mark.parametrize(
