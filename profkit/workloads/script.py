@@ -131,7 +131,10 @@ def _is_python(path: Path) -> bool:
 
 def run(settings: Workload) -> None:
     """Run the script as Python itself would, and return when it ends without an error."""
-    words = [*settings.words, *json.loads(os.environ.get(EXTRA_ARGUMENTS, "[]"))]
+    # Before the script's own arguments, where launchers put theirs.
+    start = 1 + (settings.words[0] == "-m")
+    extra = json.loads(os.environ.get(EXTRA_ARGUMENTS, "[]"))
+    words = [*settings.words[:start], *extra, *settings.words[start:]]
     try:
         if words[0] == "-m":
             sys.argv = words[1:]

@@ -73,12 +73,20 @@ def test_a_script_sees_what_python_itself_would_show_it(here, typed):
     assert (here / "told").read_text() == bare
 
 
-def test_a_script_gets_what_the_launcher_hands_in_after_its_own_arguments(here, monkeypatch):
+def test_a_script_gets_what_the_launcher_hands_in_before_its_own_arguments(here, monkeypatch):
     """As deepspeed would start it."""
     monkeypatch.setenv("PROFKIT_ARGUMENTS", '["--local_rank=1"]')
     (here / "train.py").write_text(TELLING)
     run(Workload(command="train.py --steps 3"))
-    told = ["__main__", "train.py", "--steps", "3", "--local_rank=1", str(here)]
+    told = ["__main__", "train.py", "--local_rank=1", "--steps", "3", str(here)]
+    assert (here / "told").read_text() == repr(told)
+
+
+def test_a_module_gets_what_the_launcher_hands_in_behind_its_name(here, monkeypatch):
+    monkeypatch.setenv("PROFKIT_ARGUMENTS", '["--local_rank=1"]')
+    (here / "train.py").write_text(TELLING)
+    run(Workload(command="-m train --steps 3"))
+    told = ["__main__", str(here / "train.py"), "--local_rank=1", "--steps", "3", str(here)]
     assert (here / "told").read_text() == repr(told)
 
 

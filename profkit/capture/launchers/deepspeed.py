@@ -10,7 +10,7 @@ from profkit.capture.launchers.base import DistributedLauncher, Node
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Launcher(DistributedLauncher):
-    """Start the ranks with ``deepspeed``; each gets ``--local_rank=N`` as its last argument."""
+    """Start the ranks with ``deepspeed``; each gets ``--local_rank=N`` as its first argument."""
 
     hostfile: str = ""
     """File with a line ``host slots=N`` for each host; needed for several."""
