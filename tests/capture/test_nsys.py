@@ -204,6 +204,15 @@ def test_the_installed_version_says_what_it_knows():
     assert known.name("start", ("wait",)) == ""
 
 
+def test_of_an_nsys_whose_help_does_not_end_nothing_more_is_asked(tmp_path, monkeypatch):
+    asked, hanging = tmp_path / "asked", tmp_path / "nsys"
+    hanging.write_text(f'#!/bin/sh\necho "$@" >> {asked}\nsleep 999\n')
+    hanging.chmod(0o755)
+    monkeypatch.setattr(nsys_flags, "_HELP_TIMEOUT_S", 0.5)
+    assert nsys_flags.known_flags(str(hanging)) == KnownFlags()
+    assert asked.read_text() == "profile --help\n"
+
+
 class Opened:
     """What a window opens and closes, as a list."""
 

@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from profkit.capture.base import executable
@@ -62,18 +62,20 @@ def apis_in(text: str) -> frozenset[str]:
 @functools.cache
 def known_flags(binary: str) -> KnownFlags:
     """Return the flags that the installed `binary` knows; all flags if its help lists none."""
-    pages = {name: _help(binary, name) for name in ("profile", "launch", "start")}
+    pages = dict(_pages(binary))
     listed = {name: flags_in(text) for name, text in pages.items()}
     flags = {name: names for name, names in listed.items() if names}
-    return KnownFlags(flags, apis_in(pages["profile"]))
+    return KnownFlags(flags, apis_in(pages.get("profile", "")))
 
 
-def _help(binary: str, command: str) -> str:
+def _pages(binary: str) -> Iterator[tuple[str, str]]:
+    """Yield commands with their pages of help, until one fails: the next would hang as well."""
     path = executable(binary)
-    if not path:
-        return ""
-    answer = bounded_command.ask([path, command, "--help"], timeout_s=_HELP_TIMEOUT_S)
-    return "" if answer.failure else answer.text
+    for command in ("profile", "launch", "start") if path else ():
+        answer = bounded_command.ask([path, command, "--help"], timeout_s=_HELP_TIMEOUT_S)
+        if answer.failure:
+            return
+        yield command, answer.text
 
 
 def arguments(flags: Iterable[Flag], command: str, known: KnownFlags) -> list[str]:
