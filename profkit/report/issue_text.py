@@ -112,7 +112,8 @@ def _value(words: Words, value: Value, unit: str) -> str:
         return size(value)
     if unit in ("share", "fraction"):
         return f"{value:.1%}"
-    return f"{milliseconds(value)} {unit.replace('_per_', '/')}".strip()
+    shown = f"_{unit}".replace("_per_", "/").strip("_")
+    return f"{milliseconds(value)} {shown}".strip()
 
 
 def _set_up(words: Words, report: view.Report) -> Iterator[str]:

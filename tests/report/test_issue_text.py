@@ -65,9 +65,9 @@ def test_one_run_has_its_verdict_bar_actions_trust_and_set_up_without_secrets():
 
 def sweep(count):
     units = {"Run": "", "batch": "id", "Step": "ns", "Peak": "bytes", "Idle": "share"}
-    units["Rate"] = "samples_per_s"
+    units |= {"Rate": "samples_per_s", "Samples per second": "per_s"}
     columns = tuple(view.Column(label=label, unit=unit) for label, unit in units.items())
-    rows = tuple((f"gpt-{index}", index, 1.5e6, None, 0.25, 12.0) for index in range(count))
+    rows = tuple((f"gpt-{index}", index, 1.5e6, None, 0.25, 12.0, 12.0) for index in range(count))
     failed = view.Problem(run=HERE, tool="py_spy", attempt=1, status="timeout", repeat=3,
                           reason="no end | after 9 s", folder=HERE)  # fmt: skip
     table = view.Table(title="Runs", columns=columns, rows=rows)
@@ -83,8 +83,8 @@ def test_a_sweep_of_any_size_has_its_runs_differences_and_failures_in_eighty_lin
     text = issue_text(sweep(500), [None, *[VERDICT] * 499], {})
     lines = text.splitlines()
     assert len(lines) <= 80
-    assert "| no verdict | 0 | 1.5 ms | not known | 25.0% | 12 samples/s |" in lines
-    assert "| input-bound | 1 | 1.5 ms | not known | 25.0% | 12 samples/s |" in lines
+    assert "| no verdict | 0 | 1.5 ms | not known | 25.0% | 12 samples/s | 12 /s |" in lines
+    assert "| input-bound | 1 | 1.5 ms | not known | 25.0% | 12 samples/s | 12 /s |" in lines
     assert "480 more runs are in `report.html`." in lines
     assert "- The driver is not the same everywhere: 1 (a); 2 (b)" in lines
     assert "25 more differences are in `report.html`." in text
