@@ -30,10 +30,12 @@ def printed(tmp_path, monkeypatch, capsys):
 def test_a_tool_around_a_command_is_shown_although_it_is_not_installed(printed, monkeypatch):
     monkeypatch.setattr("profkit.capture.base.executable", lambda _: "")
     found = printed("tool=[py_spy]", "--", "A=1", "python", "train.py", "--api-key", "s3cretvalue")
-    missing, line = found["py_spy"]
+    missing, line, later = found["py_spy"]
     assert missing.startswith("cannot run here: py-spy is not installed")
+    assert "py-spy record --format=speedscope" in later
     words = shlex.split(line)
-    assert words[:4] == ["A=1", "py-spy", "record", "--format=speedscope"]
+    assert words[0] == "A=1"
+    assert words[2:6] == ["-m", "profkit.capture.py_spy", "record", "--format=speedscope"]
     assert words[-5:-1] == ["--", "python", "train.py", "--api-key"]
     assert "s3cretvalue" not in line
 

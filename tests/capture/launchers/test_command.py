@@ -32,7 +32,10 @@ def test_what_python_runs_first_comes_before_the_path_of_the_caller(monkeypatch)
 def test_a_tool_around_ranks_is_put_around_the_whole_command():
     made = job("bash train.sh 3", tool="py_spy")
     assert made.command[-4:] == ["--", "bash", "train.sh", "3"]
-    assert made.tool_commands == [made.command]
+    around, later = made.tool_commands
+    assert around == made.command
+    assert later[:2] == ["py-spy", "record"]
+    assert later[-2:] == ["--pid", "PID"]
 
 
 @pytest.mark.parametrize(
