@@ -8,6 +8,7 @@ from profkit.patterns._rows import Chosen, having, inside, parents, per_step, pl
 from profkit.patterns.base import Match, Step, pattern
 
 _PAUSE_NS = 1_000_000
+_RARE = 0.01
 _MOST_OF_READS = 2
 _LEAST_READS = 100
 _NOT_OF_PROGRAM = r"^(?:Optimizer\.step#|autograd::engine::evaluate_function)"
@@ -72,8 +73,14 @@ def _spent(  # noqa: PLR0913, PLR0917 (tables, as patterns have them)
 
 
 def _runs_ns(reads: pd.DataFrame) -> int:
-    """Return the time of `reads` and between those of a run, which a longer pause ends."""
+    """Return the time of `reads` and between those of a run, which a longer pause ends.
+
+    A pause in a hundred reads or fewer is no end: others had the core, or so it may be.
+    """
     rows = reads.sort_values("start_ns", kind="stable")
-    start, end = (rows[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
-    gaps = np.maximum(start[1:] - end[:-1], 0)
-    return int((end - start).sum() + gaps[gaps < _PAUSE_NS].sum())
+    start, end, step = (rows[name].to_numpy(np.int64) for name in ("start_ns", "end_ns", "step"))
+    gaps = np.maximum(start[1:] - end[:-1], 0)[step[1:] == step[:-1]]
+    pauses = gaps >= _PAUSE_NS
+    if pauses.mean() >= _RARE:
+        gaps = gaps[~pauses]
+    return int((end - start).sum() + gaps.sum())

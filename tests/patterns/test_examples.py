@@ -124,6 +124,22 @@ def test_the_line_of_a_loop_is_that_of_its_reads_alone(lasts_ns, gain_ns, where)
     assert where in match.advice
 
 
+@pytest.mark.parametrize(
+    ("between", "where"),
+    [(200, "main.py(5): read"), (20, "in the step")],
+    ids=["one, when others had the core", "again and again, by the program"],
+)
+def test_pauses_end_a_run_of_reads_where_they_are_many(between, where):
+    tables = scalars_in_a_loop.reads(400)
+    for read in tables["cpu_ops"]:
+        pauses_ns = read["op"] // between * 5_000_000
+        read |= {"start_ns": read["start_ns"] + pauses_ns, "end_ns": read["end_ns"] + pauses_ns}
+    lasts_ns = tables["cpu_ops"][-1]["end_ns"] - tables["cpu_ops"][0]["start_ns"]
+    call = python(0, lasts_ns, "main.py(5): read") | {"call": 0, "charged_ns": lasts_ns}
+    (match,) = found(patterns()["scalars_in_a_loop"], **tables, python_calls=[call])
+    assert where in match.advice
+
+
 @pytest.mark.parametrize(("step_ms", "workers"), [(0.9, 2), (0.12, 4), (0.09, 16)])
 def test_workers_are_as_many_as_keep_up_with_the_rest_of_the_step(step_ms, workers):
     step = Step(count=1, ms=step_ms)
