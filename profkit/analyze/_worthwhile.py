@@ -19,14 +19,21 @@ def worthwhile(
     least_ms: float,
     least_unsure_ms: float,
 ) -> list[Action]:
-    """Return what can be done that gains enough to be worth it, more if that is unsure."""
+    """Return what can be done that gains enough to be worth it, more if that is unsure.
+
+    Of what is not even likely, half is taken to be there, as in `in_order`.
+    """
     rows = list(matches)
     found, explained = of_patterns(spoken, [row for row in rows if not row["in_steps"]])
     left = _without_gains(_without_parts_of(spoken, explained), found)
     known = [*found, *actions(left, explained)]
     known += of_some_steps(row for row in rows if row["in_steps"])
-    least = {True: least_ms, False: least_unsure_ms}
-    return [one for one in known if one.gain_ms >= least[one.confidence is Confidence.HIGH]]
+    least = {
+        Confidence.HIGH: least_ms,
+        Confidence.MEDIUM: least_unsure_ms,
+        Confidence.LOW: least_unsure_ms / _UNSURE,
+    }
+    return [action for action in known if action.gain_ms >= least[action.confidence]]
 
 
 def in_order(worth: Sequence[Action], limiter: Limiter) -> list[Action]:

@@ -343,6 +343,18 @@ def test_on_a_busy_machine_little_is_worth_a_word_only_if_it_is_sure():
     assert [one.gain_ms for one in found.actions] == [7]
 
 
+@pytest.mark.parametrize(
+    ("busy", "confidence", "least"),
+    [(0, "low", 4), (0, "medium", 2), (1, "low", 16), (1, "medium", 8)],
+)
+def test_of_what_is_not_likely_half_counts(busy, confidence, least):
+    checks = [("machine", "false", "Others took the CPUs.", "")] * busy
+    for ms in (least - 1, least):
+        times = {"cpu_operators": 100 - ms, "python": ms}
+        found = on(times, matches=[match("python", ms, confidence=confidence)], checks=checks)
+        assert len(found.actions) == (ms == least)
+
+
 def test_what_happens_in_some_steps_is_spread_over_all_and_may_be_the_limiter():
     times = {"cpu_operators": 35, "loading_data": 5}
     seldom = {"place": "train.py(9): fit", "in_steps": "3 of 12"}
