@@ -84,6 +84,8 @@ _WORD = re.compile(r"([\w.+-]{1,80})=(.+)", re.DOTALL)
 """A word of a command line that gives a name a value."""
 # A line break within a string that was printed as code, before a name.
 _ESCAPED_BREAK = re.compile(r"\\[nrt](?=[A-Za-z_-])")
+_BETWEEN_WORDS = re.compile(r"[\s'\"\\]+")
+_RANDOM_WORD = re.compile(r"(?=.*\d)(?=.*[A-Za-z]).{6,}")
 # A quote within the quotes of a shell, and these within further ones.
 _SHELL_QUOTE = re.compile(r"'(?:\\?\"'\\?\"|\\')'")
 _CONTINUED = re.compile(rf"(?:{_SHELL_QUOTE.pattern}[^'\n]*)*")
@@ -319,11 +321,17 @@ def secret_values(environment: Mapping[str, str]) -> set[str]:
 
 
 def forms(secrets: Iterable[str]) -> set[str]:
-    """Return how `secrets` may stand in a text: as they are, and quoted for URLs and in strings."""
+    """Return how `secrets` may stand in a text: as they are, and quoted for URLs and in strings.
+
+    Of those with quotes, which texts within texts write in ever new ways, random words count too.
+    """
     whole = {secret.strip() for secret in secrets if len(secret.strip()) >= _SHORTEST}
     whole |= {_SHELL_QUOTE.sub("'", secret) for secret in whole}
+    quoted = (secret for secret in whole if "'" in secret or '"' in secret)
+    words = {word for secret in quoted for word in _BETWEEN_WORDS.split(secret)}
+    random = {word for word in words if _RANDOM_WORD.fullmatch(word)}
     return {
         form
-        for secret in whole
+        for secret in whole | random
         for form in (secret, quote(secret, safe=""), repr(secret)[1:-1], json.dumps(secret)[1:-1])
     }

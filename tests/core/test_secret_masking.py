@@ -2,6 +2,7 @@
 
 import json
 import secrets
+import shlex
 
 import pytest
 
@@ -244,3 +245,12 @@ def test_a_known_secret_that_was_quoted_for_a_shell_is_masked_as_programs_see_it
     assert masker.text("['t.py', \"it's hunter2\"] it's hunter2") == (
         "['t.py', \"[masked]\"] [masked]"
     )
+
+
+def test_random_words_of_a_secret_with_quotes_are_masked_however_it_is_quoted():
+    masker = Masker({}, known=forms(["it's the hunter2 of 2024"]))
+    deep = json.dumps(repr(json.dumps(shlex.quote("it's the hunter2 of 2024"))))
+    assert "hunter2" in deep
+    masked = masker.text(deep)
+    assert "hunter2" not in masked
+    assert "the [masked] of 2024" in masked
