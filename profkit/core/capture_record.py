@@ -50,11 +50,11 @@ def read_capture(path: Path) -> dict[str, Any]:
 
     The number of that attempt is the file's time in seconds, which no attempt before it had.
     """
-    content = path.read_bytes()
     try:
+        content = path.read_bytes()
         record: dict[str, Any] = msgspec.json.decode(content, type=dict[str, Any])
         msgspec.convert(record, _Fields)
-    except msgspec.MsgspecError:
+    except (IsADirectoryError, msgspec.MsgspecError):
         return _damaged(path)
     return _damaged(path) if is_damaged(content) else record
 

@@ -33,7 +33,7 @@ class Attempts:
         One whose tool was not available is tried again once it is. What was captured in a pair with
         another, `beside` it, is captured again with that.
         """
-        if not capture.is_file():
+        if not capture.exists():
             return 1
         is_settled = self.is_settled(capture, tool)
         if beside is not None:
@@ -42,7 +42,7 @@ class Attempts:
 
     def is_settled(self, capture: Path, tool: str) -> bool:
         """Say whether there is a capture at `capture` that is not to be made again."""
-        if not capture.is_file():
+        if not capture.exists():
             return False
         record = read_capture(capture)
         if record["status"] != "ok" and _is_of_now(record):

@@ -44,6 +44,12 @@ def test_what_failed_in_this_invocation_is_not_tried_again_in_it(tmp_path, monke
     assert Attempts().number(path, "baseline") == 4
 
 
+def test_a_folder_in_the_place_of_a_record_is_a_failed_attempt(tmp_path):
+    path = tmp_path / "capture.json"
+    path.mkdir()
+    assert Attempts().number(path, "baseline") > path.stat().st_mtime
+
+
 def test_a_damaged_record_is_a_failed_attempt_that_no_other_has_the_number_of(tmp_path):
     path = tmp_path / "capture.json"
     path.write_text('{"attempt": 3, "sta')
