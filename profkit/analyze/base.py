@@ -178,44 +178,53 @@ def analysis(
     """
 
     def register(function: Callable[..., Result]) -> Analysis:
-        parameters = inspect.signature(function, eval_str=True).parameters
-        of_map = _annotations(mapped_by) if mapped_by else {}
-        annotations = of_map | _annotations(function)
-        _check_map(function, of_map, has_mapped=annotations.pop(_MAPPED, None) is not None)
-        columns = {name: found for name, kind in annotations.items() if (found := _columns(kind))}
-        of_tools = {name: of for name, kind in annotations.items() if (of := _of_tool(kind))}
-        kinds = {
-            name: _without_columns(kind) if name in columns else kind
-            for name, kind in annotations.items()
-            if name not in of_tools
-        }
-        for name, kind in kinds.items():
-            _check(function, name, kind, across)
-        _check_columns(function, columns)
-        return Analysis(
-            title=title,
-            summary=inspect.getdoc(function) or "",
-            tables=tuple(name for name, kind in kinds.items() if kind is pd.DataFrame),
-            columns=columns,
-            tables_by_tool=tuple(name for name, kind in kinds.items() if kind in _BY_TOOL),
-            optional=tuple(name for name, kind in kinds.items() if kind in _BY_TOOL[1:]),
-            tables_of_tools=of_tools,
-            alternatives=tuple(name for name, kind in kinds.items() if kind == ByToolOrOther),
-            results=tuple(name for name, kind in kinds.items() if kind in (Result, ByRun)),
-            results_if_there=tuple(
-                name for name, kind in kinds.items() if kind == _IF_THERE[across]
-            ),
-            compares_ranks=compares_ranks,
-            reads_recordings=_RECORDINGS in kinds,
-            run_parameters=tuple(name for name in kinds if name in _RUN_PARAMETERS),
-            config=_config(function, parameters),
-            mapped_tables=tuple(of_map),
-            map=mapped_by,
-            run=_mapping(function, mapped_by, across) if mapped_by else function,
-            across=across,
-        )
+        return _registered(function, title, across, compares_ranks, mapped_by)
 
     return register
+
+
+def _registered(
+    function: Callable[..., Result],
+    title: str,
+    across: Literal["", "runs"],
+    compares_ranks: bool,
+    mapped_by: Callable[..., Any] | None,
+) -> Analysis:
+    """Return what the signatures say that `function` and its map read."""
+    parameters = inspect.signature(function, eval_str=True).parameters
+    of_map = _annotations(mapped_by) if mapped_by else {}
+    annotations = of_map | _annotations(function)
+    _check_map(function, of_map, has_mapped=annotations.pop(_MAPPED, None) is not None)
+    columns = {name: found for name, kind in annotations.items() if (found := _columns(kind))}
+    of_tools = {name: of for name, kind in annotations.items() if (of := _of_tool(kind))}
+    kinds = {
+        name: _without_columns(kind) if name in columns else kind
+        for name, kind in annotations.items()
+        if name not in of_tools
+    }
+    for name, kind in kinds.items():
+        _check(function, name, kind, across)
+    _check_columns(function, columns)
+    return Analysis(
+        title=title,
+        summary=inspect.getdoc(function) or "",
+        tables=tuple(name for name, kind in kinds.items() if kind is pd.DataFrame),
+        columns=columns,
+        tables_by_tool=tuple(name for name, kind in kinds.items() if kind in _BY_TOOL),
+        optional=tuple(name for name, kind in kinds.items() if kind in _BY_TOOL[1:]),
+        tables_of_tools=of_tools,
+        alternatives=tuple(name for name, kind in kinds.items() if kind == ByToolOrOther),
+        results=tuple(name for name, kind in kinds.items() if kind in (Result, ByRun)),
+        results_if_there=tuple(name for name, kind in kinds.items() if kind == _IF_THERE[across]),
+        compares_ranks=compares_ranks,
+        reads_recordings=_RECORDINGS in kinds,
+        run_parameters=tuple(name for name in kinds if name in _RUN_PARAMETERS),
+        config=_config(function, parameters),
+        mapped_tables=tuple(of_map),
+        map=mapped_by,
+        run=_mapping(function, mapped_by, across) if mapped_by else function,
+        across=across,
+    )
 
 
 def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
