@@ -15,6 +15,7 @@ include: "workflow/rules/report.smk"
 
 onstart:
     snakemake_pace.without_rate(workflow.scheduler)
+    snakemake_jobs.cancel_all(workflow.scheduler)
     if not workflow.remote_exec:
         job_environment.start_job_server(dag.plan.analyses)
     for damage in damages(dag):

@@ -204,7 +204,8 @@ def _run_snakemake(
         **(view.link.variables if view.link else {}),
     }
     try:
-        with _started(partial(_be_snakemake, plan, words), added) as process:
+        is_on_cluster = "--profile" in words
+        with _started(partial(_be_snakemake, plan, words), added, is_on_cluster) as process:
             read = (process, output, view.is_verbose)
             reader = threading.Thread(target=_read, args=read, daemon=True)
             reader.start()
@@ -231,7 +232,9 @@ def _be_snakemake(plan: Plan, words: Sequence[str]) -> None:
 
 
 @contextmanager
-def _started(work: Callable[[], None], variables: Mapping[str, str]) -> Iterator[Forked]:
+def _started(
+    work: Callable[[], None], variables: Mapping[str, str], is_on_cluster: bool
+) -> Iterator[Forked]:
     """Start Snakemake; however this ends, Snakemake and its jobs end with it."""
 
     def stop(signum: int, frame: FrameType | None) -> None:
@@ -247,12 +250,13 @@ def _started(work: Callable[[], None], variables: Mapping[str, str]) -> Iterator
         yield process
     finally:
         if process.wait(0) is None:
-            _stop(process)
+            _stop(process, is_on_cluster)
 
 
-def _stop(process: Forked) -> None:
+def _stop(process: Forked, is_on_cluster: bool) -> None:
     """Interrupt Snakemake and its jobs; kill them if they do not end."""
-    os.killpg(process.pid, signal.SIGINT)
+    # Jobs on a cluster are cancelled by Snakemake, which needs the programs that it has started.
+    (os.kill if is_on_cluster else os.killpg)(process.pid, signal.SIGINT)
     if process.wait(_STOP_S) is None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(_STOP_S)

@@ -164,11 +164,16 @@ def test_ranks_run_in_both_pods_and_conversions_in_one(volume):
 
 
 @pytest.mark.slow
-def test_interrupted_it_removes_its_jobs(volume):
+def test_interrupted_it_removes_its_jobs_also_while_it_asks_for_their_state(volume):
+    status = volume / "profiles/kubernetes/status"
+    first, rest = status.read_text().split("\n", 1)
+    status.write_text(f"{first}\ntouch asked\nsleep 3\n{rest}")
     endless = ("steps=100000", *SMALL[:3], "world_size=2")
     running = profkit(volume, "run", "--on", "kubernetes", *endless, *HOSTS, *QUICK)
     try:
         until(lambda: [*volume.glob("results/runs/*/capture/baseline/rep0/capture.node1.log")])
+        (volume / "asked").unlink(missing_ok=True)
+        until((volume / "asked").exists)
         running.send_signal(signal.SIGINT)
         assert running.wait(LIMIT_S) != 0
     finally:

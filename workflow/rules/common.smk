@@ -10,6 +10,7 @@ from profkit.dag import inputs as workflow_dag
 from profkit.dag import (
     job_environment,
     snakemake_files,
+    snakemake_jobs,
     snakemake_pace,
     snakemake_records,
     snakemake_shell,
