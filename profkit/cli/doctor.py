@@ -57,6 +57,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--on", default="", metavar="PROFILE", help=about)
     parser.add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_intermixed_args(argv)
+    of_cluster = _cluster_problems(args.on) if args.on else []
     selected = {
         tool
         for composed in compose_all(resources.CONF, args.overrides)
@@ -64,7 +65,6 @@ def main(argv: Sequence[str]) -> int:
     }
     found = [diagnosed(name, kind, selected) for name, kind in tools().items()]
     machine = software_and_hardware.machine() | _permissions()
-    of_cluster = _cluster_problems(args.on) if args.on else []
     machine_problems = [*compatibility.of_machine(machine), *of_cluster]
     is_usable = all(tool.is_usable for tool in found if tool.is_selected)
     is_usable &= not any(problem.stops for problem in of_cluster)

@@ -19,7 +19,7 @@ from profkit.core import secret_store
 from profkit.core.errors import InputError
 from profkit.core.secret_masking import MASK
 from profkit.core.settings import nearest
-from profkit.planning.imported_runs import RUNS
+from profkit.planning.imported import RUNS
 
 FOLDER = Path("results/.profkit/reproduced")
 """Where runs are made again, each in a folder with a result tree of its own."""

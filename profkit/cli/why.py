@@ -8,7 +8,7 @@ from pathlib import Path
 from profkit.core.errors import InputError
 from profkit.dag.inputs import REPORT, Dag
 from profkit.dag.overrides import is_override, last_overrides
-from profkit.dag.staleness import Staleness
+from profkit.dag.staleness import Staleness, check_path
 from profkit.planning.cache import load
 
 
@@ -21,6 +21,8 @@ def main(argv: Sequence[str]) -> None:
     words = parser.parse_intermixed_args(argv).words
     overrides = [word for word in words if is_override(word)]
     paths = [_below_here(Path(word)) for word in words if word not in overrides] or [REPORT]
+    for path in paths:
+        check_path(path)
     staleness = Staleness(Dag(load(overrides or last_overrides())))
     for path in paths:
         reasons = staleness.why(path)

@@ -1,10 +1,12 @@
 """One module per tool whose raw files profkit can read, named like the tool."""
 
 from functools import cache
-from typing import TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
-from profkit.convert.base import Converter
 from profkit.core import registry
+
+if TYPE_CHECKING:
+    from profkit.convert.base import Converter
 
 STEPS = "steps"
 """A table that every tool has: from its converter, or else from the capture harness."""
@@ -14,12 +16,12 @@ HOSTS = "hosts"
 
 
 @cache
-def converters() -> dict[str, Converter]:
+def converters() -> dict[str, "Converter"]:
     """Return every converter, by the name of the tool that it reads."""
     return registry.discover(__name__, "convert", _is_converter)
 
 
-def converter(name: str) -> Converter:
+def converter(name: str) -> "Converter":
     """Import the one converter `name`; raises `ConfigError` if there is none."""
     plugin = registry.tool_plugin(name)
     return registry.load("converter", __name__, plugin, "convert", _is_converter)
@@ -37,5 +39,7 @@ def produced(tool: str) -> tuple[str, ...]:
     return (*tables, HOSTS) if STEPS in tables else (STEPS, *tables, HOSTS)
 
 
-def _is_converter(plugin: object) -> TypeGuard[Converter]:
+def _is_converter(plugin: object) -> TypeGuard["Converter"]:
+    from profkit.convert.base import Converter  # noqa: PLC0415 - the plugin has loaded it
+
     return isinstance(plugin, Converter)

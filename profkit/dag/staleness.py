@@ -21,6 +21,12 @@ from profkit.dag.inputs import ACROSS, REPORT, Dag
 from profkit.planning.model import Run
 
 
+def check_path(path: Path) -> None:
+    """Raise `InputError` if `path` can be no result of any plan."""
+    if len(path.parts) > 1 and not (_is_report(path) or _is_across(path) or _is_of_run(path)):
+        raise _no_result(path)
+
+
 @dataclass(frozen=True)
 class Staleness:
     """Gives the reasons why a file of a plan would be made again; without any it is fresh."""
@@ -30,9 +36,9 @@ class Staleness:
     def why(self, path: Path) -> list[str]:
         """Return the reasons for which `path` is stale; raises `InputError` if it is no result."""
         parts = path.parts
-        if path.name.startswith("report."):
+        if _is_report(path):
             return self.report()
-        if parts[-4:-1] == (*Path(ACROSS).parts, "analyze"):
+        if _is_across(path):
             if path.stem in self.dag.results_across():
                 return self.comparison(path.stem)
             raise InputError(f"{path}: nothing that this selection makes")
@@ -42,10 +48,7 @@ class Staleness:
             is_other = Path("results/runs", path).is_dir()
             parts = ("runs", *begun) if len(begun) == 1 else ("runs", *parts) if is_other else parts
         if "runs" not in parts[:-1]:
-            raise InputError(
-                f"{path}: not a result of profkit",
-                hint="name results/report.html, a run, or a file below results/runs/<run>/",
-            )
+            raise _no_result(path)
         name, *below = parts[parts.index("runs") + 1 :]
         if name not in names:
             config = Path(f"results/runs/{name}/config.yaml")
@@ -307,3 +310,22 @@ def _differences(where: str, before: Any, now: Any) -> list[str]:
             for reason in _differences(f"{where}.{key}", before.get(key), now.get(key))
         ]
     return [] if before == now else [f"setting {where}: {before!r} -> {now!r}"]
+
+
+def _is_report(path: Path) -> bool:
+    return path.name.startswith("report.")
+
+
+def _is_across(path: Path) -> bool:
+    return path.parts[-4:-1] == (*Path(ACROSS).parts, "analyze")
+
+
+def _is_of_run(path: Path) -> bool:
+    return "runs" in path.parts[:-1]
+
+
+def _no_result(path: Path) -> InputError:
+    return InputError(
+        f"{path}: not a result of profkit",
+        hint="name results/report.html, a run, or a file below results/runs/<run>/",
+    )

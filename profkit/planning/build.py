@@ -8,10 +8,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from profkit.analyze import analyses
-from profkit.analyze.base import Analysis
 from profkit.capture import tool as tool_named
 from profkit.capture import tools
 from profkit.capture.base import Tool
@@ -31,18 +30,20 @@ from profkit.planning import command_line, conflicts, mistakes, script_notes
 from profkit.planning.chosen_tools import asked_for
 from profkit.planning.compose import Composed, compose_all
 from profkit.planning.configuration import Configuration
-from profkit.planning.imported_runs import imported, manifest_of
+from profkit.planning.imported import imported, manifest_of
 from profkit.planning.merged_runs import check_comparisons, unified
 from profkit.planning.model import AnalysisPlan, Plan, Run, ToolPlan
 from profkit.planning.requirements import left_out_note, missing_requirement
 from profkit.planning.run_names import run_name
 from profkit.planning.sides import paired, selections, sides_of
 from profkit.report.settings import Settings as ReportSettings
-from profkit.tables.schema import TIMELINE
 from profkit.workloads import workload_settings
 from profkit.workloads.base import BaseWorkload
 from profkit.workloads.runtime.request import Request, without_choices
 from profkit.workloads.zero import Zero
+
+if TYPE_CHECKING:
+    from profkit.analyze.base import Analysis
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _MAX_MODEL_BYTES = 16 << 40
@@ -62,18 +63,15 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
 
 def _made(conf: Path, overrides: Sequence[str]) -> Plan:
     chosen_by = selections(overrides)
-    composed = [choice for words in chosen_by for choice in compose_all(conf, words)]
+    checker = _Checker(explicit=any(_is_chosen(words, "analysis") for words in chosen_by))
+    composed = [choice for words in chosen_by for choice in compose_all(conf, words, checker.check)]
     if not composed:
         raise ConfigError(
             f"no run is selected by {' '.join(overrides)}",
             hint="a glob() or range() among them matches nothing",
         )
     variables = tuple(sorted({name for choice in composed for name in choice.variables}))
-    read = [name for name in variables if name in os.environ]
-    checker = _Checker(
-        explicit=any(_is_chosen(words, "analysis") for words in chosen_by),
-        interpolated={name: os.environ[name] for name in read},
-    )
+    checker.interpolated = {name: os.environ[name] for name in variables if name in os.environ}
     configurations = [checker.configuration(choice) for choice in composed]
     selected = [
         run
@@ -83,7 +81,6 @@ def _made(conf: Path, overrides: Sequence[str]) -> Plan:
     sides = sides_of(overrides)
     runs, pairing = (unified(selected), None) if sides is None else paired(selected, sides.coin)
     whole = _run_settings(configurations)
-    _check_report(configurations)
     check_comparisons(runs)
     # Their settings are the same in all runs, of which they make none.
     settings = {name: values for run in runs for name, values in run.tools.items()}
@@ -120,22 +117,16 @@ def _made(conf: Path, overrides: Sequence[str]) -> Plan:
     )
 
 
-def _check_report(configurations: Sequence[Configuration]) -> None:
-    """Raise `ConfigError` if settings of the report are swept."""
-    if any(config.report != configurations[0].report for config in configurations):
-        raise ConfigError(
-            "report: cannot be swept, as all runs have one report",
-            hint="put text with commas in further quotes: 'report.title=\"a, b\"'",
-        )
-
-
 def _run_settings(configurations: Sequence[Configuration]) -> RunSettings:
-    """Return the settings of the whole run; raises `ConfigError` if they are swept."""
+    """Return the settings of the whole run.
+
+    Raises `ConfigError` if the sides of a comparison differ in them, or in those of the report.
+    """
+    if any(config.report != configurations[0].report for config in configurations):
+        raise mistakes.of_all_runs("report")
     whole, *others = [run_settings.of(config) for config in configurations]
     if any(other != whole for other in others):
-        raise ConfigError(
-            f"{', '.join(run_settings.NAMES)} cannot be swept: they make no other run"
-        )
+        raise mistakes.of_all_runs(run_settings.NAMES[0])
     # What was imported was captured once.
     return replace(whole, repeats=1) if whole.imports else whole
 
@@ -152,6 +143,8 @@ def _is_chosen(overrides: Sequence[str], group: str) -> bool:
 
 
 def _tool_plan(name: str, tool: Tool, repeats: int) -> ToolPlan:
+    from profkit.tables.schema import TIMELINE  # noqa: PLC0415 - most mistakes end before
+
     tables = produced(name)
     drawn = TIMELINE if set(TIMELINE) <= set(tables) else ()
     return ToolPlan(
@@ -165,7 +158,7 @@ def _tool_plan(name: str, tool: Tool, repeats: int) -> ToolPlan:
     )
 
 
-def _analysis_plan(name: str, analysis: Analysis) -> AnalysisPlan:
+def _analysis_plan(name: str, analysis: "Analysis") -> AnalysisPlan:
     return AnalysisPlan(
         tables=analysis.tables,
         tables_by_tool=analysis.tables_by_tool,
@@ -184,7 +177,7 @@ class _Checker:
     explicit: bool
     """Whether the user named the analyses, so that one that cannot run is an error."""
 
-    interpolated: dict[str, str]
+    interpolated: dict[str, str] = field(default_factory=dict)
     """Environment variables that the configurations read, with their values."""
 
     notes: list[str] = field(default_factory=list)
@@ -210,15 +203,22 @@ class _Checker:
         config = checked("", Configuration, dict(composed.values))
         return command_line.with_named_ranks(config, composed.overrides)
 
-    def run(self, composed: Composed, config: Configuration) -> Run:
-        """Return the run that one configuration describes."""
+    def check(self, composed: Composed) -> None:
+        """Check what needs no analysis, which all the others would be loaded for."""
+        config = self.configuration(composed)
+        if not [imported(name) for name in config.imports]:
+            self.program(composed, config)
+
+    def program(
+        self, composed: Composed, config: Configuration
+    ) -> tuple[dict[str, Any], BaseWorkload, dict[str, dict[str, Any]]]:
+        """Return the behaviour of a run, its workload, and the settings of each of its tools."""
         behaviour = {name: self.group(name, getattr(config, name)) for name in _GROUPS}
         behaviour |= {name: getattr(config, name) for name in _BEHAVIOUR_KEYS}
         behaviour["parallel"] = adapter(Parallel).dump_python(config.parallel, mode="json")
         self.check_model(config)
         workload = self.workload(behaviour, config, self.launcher(behaviour))
-        unread = script_notes.unread(composed, workload)
-        notes = script_notes.without_effect(composed, unread)
+        notes = script_notes.without_effect(composed, script_notes.unread(composed, workload))
         self.notes += [note for note in notes if note not in self.notes]
         steps = workload.total_steps(config.steps)
         config.check(steps)
@@ -228,6 +228,12 @@ class _Checker:
                 composed.overrides, config, analyses_are_named=self.explicit
             ).items()
         }
+        return behaviour, workload, chosen
+
+    def run(self, composed: Composed, config: Configuration) -> Run:
+        """Return the run that one configuration describes."""
+        behaviour, workload, chosen = self.program(composed, config)
+        unread = script_notes.unread(composed, workload)
         settings = self.analyses(config.analyses, tuple(chosen))
         hide = self.masker(behaviour).document
         behaviour = hide(behaviour)

@@ -3,7 +3,7 @@
 import itertools
 import math
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,11 +19,11 @@ from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from profkit.analyze import analyses
-from profkit.capture import tools
+from profkit.analyze import analyses, analysis
+from profkit.capture import tool
 from profkit.core import registry
 from profkit.core.errors import ConfigError
-from profkit.core.settings import Settings, adapter
+from profkit.core.settings import adapter
 from profkit.planning import mistakes, own_files, resolvers
 from profkit.planning.option_files import MAIN, OptionFiles, Options, OwnOptions
 from profkit.workloads.models import family
@@ -59,8 +59,13 @@ class Composed:
     way of others."""
 
 
-def compose_all(conf: Path, overrides: Sequence[str]) -> list[Composed]:
+def compose_all(
+    conf: Path, overrides: Sequence[str], check: Callable[[Composed], object] | None = None
+) -> list[Composed]:
     """Return every configuration that `overrides` select, in the order of Hydra's multirun.
+
+    `check` sees the first one of each choice of groups without the analyses that others read: it
+    may raise before all analyses are loaded, which takes longer than the rest.
 
     Raises `ConfigError` for what is misspelt, missing or not resolvable.
     """
@@ -72,7 +77,7 @@ def compose_all(conf: Path, overrides: Sequence[str]) -> list[Composed]:
         mistakes.check(parsed, loader, _main(conf).keys())
         with resolvers.watched() as variables:
             parsed += _parse(parser, _sweeps_of_experiment(parsed))
-            composed = list(_expanded(options, parser, parsed))
+            composed = list(_expanded(options, parser, parsed, check))
         return [replace(one, variables=tuple(sorted(variables))) for one in composed]
 
 
@@ -109,16 +114,12 @@ def _store_defaults() -> None:
     """Register with Hydra the group of all analyses, and the plugins of other packages."""
     store = ConfigStore.instance()
     store.store(name=_REQUIRED, node={})
-    found: dict[str, dict[str, type[Settings]]] = {
-        "tool": dict(tools()),
-        "analysis": {name: analysis.config for name, analysis in analyses().items()},
-    }
-    everything = {"defaults": list(found["analysis"])}
+    everything = {"defaults": list(registry.module_names("profkit.analyze"))}
     store.store(name="all", group="analysis", node=everything, package="_global_")
     packages = {"tool": ("profkit.capture", "tools"), "analysis": ("profkit.analyze", "analyses")}
     for group, (package, section) in packages.items():
         for point in registry.external(package):
-            kind = found[group][point.name]
+            kind = tool(point.name) if group == "tool" else analysis(point.name).config
             node = adapter(kind).dump_python(kind(), mode="json")
             store.store(name=point.name, group=group, node=node, package=f"{section}.{point.name}")
     for point in registry.external("profkit.workloads.models"):
@@ -156,7 +157,10 @@ def _sweeps_of_experiment(parsed: Sequence[Override]) -> list[str]:
 
 
 def _expanded(
-    options: Options, parser: OverridesParser, parsed: Sequence[Override]
+    options: Options,
+    parser: OverridesParser,
+    parsed: Sequence[Override],
+    check: Callable[[Composed], object] | None,
 ) -> Iterator[Composed]:
     """Yield the product of all sweeps; compose once for each distinct choice of groups.
 
@@ -182,13 +186,17 @@ def _expanded(
         if key not in composed:
             composed[key] = compose(MAIN, overrides=[*fixed, *key])
             _check_appended(composed[key], parsed)
-            _add_required(composed[key], options)
-            constant[key] = _constant(composed[key], swept)
         for text in choice:
             if text not in groups:
                 _set(composed[key], values[text])
-        plain = constant[key] | _resolved(composed[key], skip=constant[key])
         overrides, passed_on = (*fixed, *choice), _passed_on(composed[key])
+        if key not in constant:
+            if check:
+                plain = _resolved(composed[key], skip=())
+                check(Composed(values=plain, overrides=overrides, passed_on=passed_on))
+            _add_required(composed[key], options)
+            constant[key] = _constant(composed[key], swept)
+        plain = constant[key] | _resolved(composed[key], skip=constant[key])
         yield Composed(values=plain, overrides=overrides, passed_on=passed_on)
 
 

@@ -18,12 +18,11 @@ from profkit.convert.base import Importable
 from profkit.core.atomic_write import write_atomically
 from profkit.core.capture_record import state_of
 from profkit.core.checksums import sha256
-from profkit.core.errors import ConfigError, InputError
+from profkit.core.errors import InputError
 from profkit.core.sealed_json import sealed
-from profkit.core.settings import nearest
+from profkit.planning.imported import RUNS
 from profkit.planning.imported_files import equal_content, links, related, unusable
 
-RUNS = Path("results/runs")
 _RANK = re.compile(r"(?:rank|worker)[-_]?(\d{1,6})(?!\d)", re.IGNORECASE)
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
 _DIGITS = re.compile(r"([^\d]*)(\d*)")
@@ -294,25 +293,3 @@ def _write(path: Path, content: dict[str, Any]) -> None:
     # Names of files may hold bytes that are no text.
     text = json.dumps(content, indent=1, ensure_ascii=False).encode("utf-8", "replace")
     write_atomically(path, sealed(text + b"\n"))
-
-
-def manifest_of(name: str) -> Path:
-    """Return the file that makes `name` an imported run."""
-    return RUNS / name / "manifest.json"
-
-
-def imported(name: str) -> tuple[str, dict[str, Any]]:
-    """Return the tool and the behaviour of the imported run `name`."""
-    path = manifest_of(name)
-    if not path.is_file():
-        runs = sorted(path.parent.name for path in RUNS.glob("*/manifest.json"))
-        hint = nearest(name, runs) if runs else "make one with: profkit import"
-        raise ConfigError(f"imports: no run named {name!r}", hint=hint)
-    manifest = json.loads(path.read_bytes())
-    if "imported" not in manifest["behaviour"]:
-        raise ConfigError(
-            f"imports: the run {name!r} was captured, not imported",
-            hint=f"select it by its own overrides: {manifest['command']}",
-        )
-    (tool,) = manifest["tools"]
-    return tool, manifest["behaviour"]

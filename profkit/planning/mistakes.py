@@ -17,7 +17,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from profkit.core import resources
+from profkit.core import resources, run_settings
 from profkit.core.errors import ConfigError
 from profkit.core.settings import nearest
 from profkit.planning import own_files
@@ -39,6 +39,8 @@ _NO_KEY = re.compile(r"Could not (?:override|delete|delete from config\.) '([^']
 _READ = re.compile(r"\$\{(\w+)")
 _EMPTY = {"tools": "tool=[]", "analyses": "analysis=[]"}
 _LONGEST = 1000
+_REPORT = "report"
+_OF_ALL_RUNS = (_REPORT, *run_settings.NAMES)
 _SHOWN = 60
 _CLOSE = "close each ${ by a }"
 _GRAMMAR = "the overrides follow Hydra's grammar"
@@ -60,6 +62,8 @@ def check(parsed: Sequence[Override], loader: ConfigLoader, main: Collection[Any
                 f"{line}: has no effect, as Hydra only composes here",
                 hint="results lie in results/; sweeps are written as lists of values",
             )
+        if override.is_sweep_override() and key.partition(".")[0] in _OF_ALL_RUNS:
+            raise of_all_runs(key)
         options = loader.get_group_options(key)
         if override.is_delete():
             _check_deleted(override, options, _names(main, loader))
@@ -67,6 +71,16 @@ def check(parsed: Sequence[Override], loader: ConfigLoader, main: Collection[Any
             _check_choice(override, options)
         elif "." not in key and not (key in main or _is_group(key, loader) or key in read):
             raise ConfigError(f"no such key: {key}", hint=nearest(key, _names(main, loader)))
+
+
+def of_all_runs(key: str) -> ConfigError:
+    """Return the error for a sweep over `key`, which all runs have in common."""
+    if key.partition(".")[0] == _REPORT:
+        return ConfigError(
+            "report: cannot be swept, as all runs have one report",
+            hint="put text with commas in further quotes: 'report.title=\"a, b\"'",
+        )
+    return ConfigError(f"{', '.join(run_settings.NAMES)} cannot be swept: they make no other run")
 
 
 def noted(chosen_by: Iterable[Sequence[str]]) -> Iterator[str]:

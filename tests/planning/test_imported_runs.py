@@ -16,8 +16,8 @@ from profkit.convert.__main__ import convert
 from profkit.core.capture_record import imported_files, untouched_files
 from profkit.core.checksums import sha256
 from profkit.core.errors import ConfigError, InputError
-from profkit.planning import imported_runs
-from profkit.planning.imported_runs import add_run, find, import_kinds, imported
+from profkit.planning.imported import RUNS, imported
+from profkit.planning.imported_runs import add_run, find, import_kinds
 
 TOOL, KIND = import_kinds()["trace"]
 
@@ -58,7 +58,7 @@ def test_the_hosts_that_traces_state_become_a_table(tmp_path, monkeypatch):
         stated = json.loads(trace(rank=rank)) | {"host_name": f"n{rank}"}
         (tmp_path / f"{rank}.json").write_text(json.dumps(stated))
     run = add_run(find([tmp_path], KIND), TOOL, KIND, name="two", command="")
-    capture = imported_runs.RUNS / run / "capture" / TOOL / "rep0"
+    capture = RUNS / run / "capture" / TOOL / "rep0"
     convert(TOOL, [capture], tmp_path / "tables", tmp_path / "files")
     hosts = pq.read_table(tmp_path / "tables/hosts.parquet").to_pylist()
     assert [tuple(row.values()) for row in hosts] == [(0, 0, "n0", -1, -1), (1, 0, "n1", -1, -1)]
@@ -187,7 +187,7 @@ def test_a_file_is_known_by_its_hash_until_somebody_writes_to_it(tmp_path, monke
     source, copy = tmp_path / "rank0.json", tmp_path / "copy.json"
     source.write_text(trace())
     run = add_run(find([source], KIND), TOOL, KIND, name="mine", command="c")
-    record = imported_runs.RUNS / run / "capture" / TOOL / "rep0/capture.json"
+    record = RUNS / run / "capture" / TOOL / "rep0/capture.json"
     [placed] = record.parent.glob("rank*")
     assert untouched_files(record) == {placed: sha256(source)} == imported_files(record)
     shutil.copy(placed, copy)

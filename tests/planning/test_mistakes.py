@@ -1,5 +1,8 @@
 """Mistakes in overrides and YAML files: each is said with what, where and what to do."""
 
+import subprocess
+import sys
+
 import pytest
 
 from profkit.core import resources
@@ -233,3 +236,21 @@ def test_a_blank_name_in_a_list_is_refused(word):
 
 def test_what_is_added_or_said_again_is_not_noted():
     assert not list(repeated(["batch=2", "+tool=ncu", "+tool=nsys", "~x", "~y", "batch=2"]))
+
+
+_LOADED = """
+import sys
+from profkit.cli import main
+assert main(sys.argv[1:]) == 1
+print(*{"pandas", "pyarrow"} & set(sys.modules))
+"""
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["batch=0", "world_size=1e9", "model=gtp_tiny", "imports=[nosuch]", "report.title=a,b"],
+)
+def test_a_mistake_is_named_before_all_analyses_are_loaded(word, tmp_path):
+    command = [sys.executable, "-c", _LOADED, "run", word]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [], done.stderr
