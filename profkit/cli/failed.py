@@ -19,6 +19,9 @@ from profkit.tables import schema
 _SIGNALS = 128
 """What a shell adds to the number of the signal that ended a job."""
 
+_WITHOUT_RESULT = 125
+"""What the rules end with for a job that ended well without a result, as ``os._exit(0)`` does."""
+
 _STOPPED = tuple(_SIGNALS + number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))
 
 
@@ -68,6 +71,8 @@ def reason(status: int, log: str) -> str:
     """Return why a job with this exit `status` and `log` failed, as one line."""
     if status > _SIGNALS:
         return f"the job was ended by signal {status - _SIGNALS}"
+    if status == _WITHOUT_RESULT:
+        return "the job ended with exit status 0, without its result"
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     own = [number for number, line in enumerate(lines) if line.startswith("profkit: ")]
     # An error of profkit's own may have several lines; of a traceback, the last one says it.

@@ -1,8 +1,9 @@
 """marks: phases as annotations and rows of the CPU, and the collectives of each rank."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -10,11 +11,18 @@ import pyarrow as pa
 
 from profkit.convert._harness_steps import step_of, steps_of
 from profkit.convert.base import Converted, Raw, converter
+from profkit.convert.columns.values import LATEST_NS
 from profkit.convert.linking.collectives import columns_of
+from profkit.convert.linking.impossible import of_messages
 from profkit.convert.linking.messages import Message, operation_of
 from profkit.core.errors import InputError
 from profkit.core.formatting import counted
 from profkit.tables import schema
+
+_Ns = Annotated[int, msgspec.Meta(gt=-LATEST_NS, lt=LATEST_NS)]
+_Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 50)]
+_Elements = Annotated[int, msgspec.Meta(ge=-1, lt=1 << 50)]
+_Numbers = Annotated[list[_Ns], msgspec.Meta(min_length=4, max_length=5)]
 
 
 class _Said(msgspec.Struct):
@@ -26,8 +34,8 @@ class _Said(msgspec.Struct):
     group_size: int
     group_ranks: str
     dtype: str
-    in_elements: int
-    out_elements: int
+    in_elements: _Elements
+    out_elements: _Elements
     device: str
 
 
@@ -35,10 +43,10 @@ class _Line(msgspec.Struct):
     """A line of the file: a step, or a message that calls name by its number."""
 
     message: _Said | None = None
-    begin_ns: int = -1
-    phases: list[tuple[str, int, int]] = []
-    calls: list[list[int]] = []
-    left_out: int = 0
+    begin_ns: _Ns = -1
+    phases: list[tuple[str, _Ns, _Ns]] = []
+    calls: list[_Numbers] = []
+    left_out: _Count = 0
 
 
 class _Call(NamedTuple):
@@ -73,7 +81,8 @@ def convert(raw: Raw, out: Path) -> Converted:
     if not steps:
         raise InputError(f"{raw.path}: holds no step", hint="capture again")
     calls = [_call(line.begin_ns, *numbers) for line in steps for numbers in line.calls]
-    known = [call for call in calls if call.end_ns >= 0 and call.message < len(said)]
+    described = [call for call in calls if 0 <= call.message < len(said)]
+    known = [call for call in described if call.end_ns >= 0]
     phases = sorted(
         (
             _Phase(name, line.begin_ns + start, line.begin_ns + start + lasting)
@@ -85,9 +94,11 @@ def convert(raw: Raw, out: Path) -> Converted:
     left_out = sum(line.left_out for line in steps)
     sentences = (
         (left_out, "{} left out: raise tools.marks.bytes_per_step."),
-        (len(calls) - len(known), "{} without an end left out."),
+        (len(calls) - len(described), "{} that the file does not describe left out."),
+        (len(described) - len(known), "{} without an end left out."),
     )
     notes += [text.format(counted(n, "collective")) for n, text in sentences if n]
+    notes += [*of_messages(map(_message, said)), *_contradictions(steps, phases)]
     tables = {
         "collectives": _collectives(known, said, raw),
         "annotations": _annotations(phases, raw),
@@ -107,6 +118,27 @@ def _lines(path: Path) -> tuple[list[_Line], list[str]]:
         except (msgspec.MsgspecError, UnicodeDecodeError):
             broken += 1
     return found, [f"{counted(broken, 'damaged line')} left out."] if broken else []
+
+
+def _contradictions(steps: Sequence[_Line], phases: Sequence[_Phase]) -> Iterator[str]:
+    """Yield what steps and phases, which one thread times, say against one another."""
+    begins = [step.begin_ns for step in steps]
+    if count := sum(after <= before for before, after in pairwise(begins)):
+        yield f"{counted(count, 'step')} not later than the one before: the clock was set back."
+    outside = sum(
+        start < 0 or (after is not None and step.begin_ns + start + lasting > after)
+        for step, after in zip(steps, [*begins[1:], None], strict=True)
+        for _, start, lasting in step.phases
+    )
+    if outside:
+        yield f"{counted(outside, 'phase')} outside of the step that they are of."
+    if count := sum(phase.end_ns < phase.start_ns for phase in phases):
+        yield f"{counted(count, 'phase')} that end before they begin."
+    if count := sum(
+        before.start_ns < after.start_ns < before.end_ns < after.end_ns
+        for before, after in pairwise(phases)
+    ):
+        yield f"{counted(count, 'phase')} that end after the phase around them."
 
 
 def _call(  # noqa: PLR0913, PLR0917 - the numbers of a row

@@ -1,6 +1,7 @@
 """py-spy: sampled Python stacks, as a table, a flame graph and a file for speedscope.app."""
 
 import gzip
+import math
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -10,6 +11,7 @@ import msgspec
 
 from profkit.convert._sampled_stacks import Sums, draw, table
 from profkit.convert.base import Converted, Raw, converter
+from profkit.convert.columns.values import LATEST_NS
 from profkit.core.errors import InputError
 
 _NS = {
@@ -18,6 +20,8 @@ _NS = {
     "microseconds": 1e3,
     "nanoseconds": 1.0,
 }
+_TYPES = ("sampled", "evented")
+_TOLERANCE = 0.01
 _GZIP = b"\x1f\x8b"
 
 
@@ -44,6 +48,8 @@ class _Profile(msgspec.Struct):
     samples: list[list[int]] = []
     weights: list[float] = []
     events: list[_Event] = []
+    startValue: float = math.nan  # noqa: N815
+    endValue: float = math.nan  # noqa: N815
 
 
 class Speedscope(msgspec.Struct):
@@ -95,9 +101,12 @@ def stacks(file: Speedscope) -> tuple[Sums, list[str]]:
         if unit_ns is None:
             notes.append(f"Profile {profile.name!r} counts {profile.unit}, not time: left out.")
             continue
-        lost = 0
+        lost = absurd = 0
         for count, frames, weight in _weighted_stacks(profile):
-            if not weight >= 0 or not all(0 <= frame < len(names) for frame in frames):
+            if not 0 <= weight * unit_ns < LATEST_NS:
+                absurd += 1
+                continue
+            if not all(0 <= frame < len(names) for frame in frames):
                 lost += 1
                 continue
             key = profile.name, tuple(names[frame] for frame in frames)
@@ -105,7 +114,48 @@ def stacks(file: Speedscope) -> tuple[Sums, list[str]]:
             sums[key] = (samples + count if count >= 0 else -1, time_ns + weight * unit_ns)
         if lost:
             notes.append(f"{lost} samples of {profile.name!r} name no known frame: left out.")
+        if absurd:
+            notes.append(f"{absurd} samples of {profile.name!r} last as no sample can: left out.")
+        notes += _contradictions(profile)
     return dict(sums), notes
+
+
+def _contradictions(profile: _Profile) -> Iterator[str]:
+    """Yield what a profile says against itself."""
+    name, start, end = repr(profile.name), profile.startValue, profile.endValue
+    if profile.type not in _TYPES:
+        yield f"Profile {name} is of type {profile.type!r}, which is not known: left out."
+        return
+    if not profile.samples and not profile.events:
+        yield f"Profile {name} holds no sample."
+    if len(profile.samples) != len(profile.weights):
+        yield (
+            f"Profile {name} has {len(profile.samples):,} samples and"
+            f" {len(profile.weights):,} weights: what has no partner is left out."
+        )
+    lasting = sum(profile.weights)
+    # Comparing with NaN, where it states no start or end, is never true.
+    if profile.weights and abs(end - start - lasting) > _TOLERANCE * max(lasting, 0):
+        yield (
+            f"Profile {name} begins at {start:g} and ends at {end:g}, but its samples last"
+            f" {lasting:g}, in {profile.unit}."
+        )
+    if wrong := _wrong_events(profile.events):
+        yield f"{wrong:,} events of {name} go back in time, or open or close what they cannot."
+
+
+def _wrong_events(events: Sequence[_Event]) -> int:
+    """Return how many events contradict those before them; frames that are never closed too."""
+    opened: list[int] = []
+    wrong, now = 0, float("-inf")
+    for event in events:
+        wrong += event.at < now
+        now = event.at
+        if event.type == "O":
+            opened.append(event.frame)
+        elif event.type != "C" or not opened or opened.pop() != event.frame:
+            wrong += 1
+    return wrong + len(opened)
 
 
 def _weighted_stacks(profile: _Profile) -> Iterator[tuple[int, Sequence[int], float]]:
@@ -113,6 +163,8 @@ def _weighted_stacks(profile: _Profile) -> Iterator[tuple[int, Sequence[int], fl
     if profile.type == "sampled":
         for frames, weight in zip(profile.samples, profile.weights, strict=False):
             yield 1, frames, weight
+        return
+    if profile.type not in _TYPES:
         return
     # Evented: frames open and close, and the time between two events belongs to the open stack.
     opened: list[int] = []

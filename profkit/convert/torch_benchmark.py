@@ -1,7 +1,7 @@
 """torch_benchmark: the measurements of each part of a step."""
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -9,17 +9,19 @@ from profkit.convert.base import Converted, Raw, converter
 from profkit.core.errors import InputError
 from profkit.tables import schema
 
+_Count = Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
+
 
 class _Measurement(msgspec.Struct):
-    calls: int
-    seconds: list[float]
+    calls: _Count
+    seconds: list[Annotated[float, msgspec.Meta(gt=0, lt=1e9)]]
 
 
 class _Benchmark(msgspec.Struct):
     """Measurements of one rank; seconds are those of all calls of a measurement together."""
 
     device: str
-    threads: int
+    threads: _Count
     parts: dict[str, list[_Measurement]]
 
 
@@ -45,4 +47,8 @@ def convert(raw: Raw, out: Path) -> Converted:
             row |= {"threads": measured.threads, "device": measured.device}
             for name, value in row.items():
                 columns[name].append(value)
-    return Converted(tables={"benchmarks": schema.table("benchmarks", columns)})
+    empty = [part for part in measured.parts if part not in columns["part"]]
+    if not measured.parts:
+        empty = ["any part of the step"]
+    notes = [f"No measurement was left of {part}." for part in empty]
+    return Converted(tables={"benchmarks": schema.table("benchmarks", columns)}, notes=tuple(notes))

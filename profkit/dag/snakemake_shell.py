@@ -8,6 +8,7 @@ import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,9 +23,11 @@ _SIGNALS = 128
 # Words as `shlex.quote` leaves them; what holds others is for a shell.
 _PART = re.compile(r"""[\w@%+=:,./-]++|'[^']*+'|"'\"""")
 _WORD = re.compile(rf"(?:{_PART.pattern})++")
+_PATH = r"[\w@%+=:,./-]++"
 _COMMAND = re.compile(
     rf" *+profkit(?P<words> (?:{_JOBS})(?: ++{_WORD.pattern})*+)"
-    r" > (?P<log>[\w@%+=:,./-]++) 2>&1(?: \|\| (?P<otherwise>.++))?",
+    rf" > (?P<log>{_PATH}) 2>&1(?: && \(test -e (?P<made>{_PATH}) \|\| exit (?P<without>\d+)\))?"
+    r"(?: \|\| (?P<otherwise>.++))?",
     re.DOTALL,
 )
 
@@ -63,6 +66,8 @@ class _Job:
             return subprocess.Popen(self.command, **self.options).wait()
         if status < 0:
             status = _SIGNALS - status
+        if not status and (made := self.parsed["made"]) and not Path(made).exists():
+            status = int(self.parsed["without"])
         if status and (otherwise := self.parsed["otherwise"]):
             rest = f"{self.prefix}(exit {status}) || {otherwise}"
             return subprocess.Popen(rest, **self.options).wait()

@@ -10,6 +10,7 @@ import selectors
 import signal
 import subprocess
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ _BLOCK = 64 << 10
 _LOOK_S = 0.05
 _AFTER_KILL_S = 5.0
 _SAID = 300
+_MARK = "PROFKIT_ASKED"
+"""Environment variable by which what a program leaves behind is found."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,18 +69,20 @@ def ask(
     """Return what `command` prints, and end it after `timeout_s` or more than `most_bytes`.
 
     Whatever it started ends with it; with `spares_children` only if it had to be ended, for a
-    program that leaves a daemon.
+    program that leaves a daemon. A daemon of one that had to be ended is known by its environment.
     """
+    token = uuid.uuid4().hex
+    marked = {**(os.environ if environment is None else environment), _MARK: token}
     pipes = [os.pipe(), os.pipe()]
     printed = {reading: bytearray() for reading, _ in pipes}
     try:
-        process = _started(command, [writing for _, writing in pipes], environment)
+        process = _started(command, [writing for _, writing in pipes], marked)
         failure = "it was interrupted"
         try:
             failure = _read(process, printed, timeout_s, most_bytes)
         finally:
             if failure or not spares_children:
-                _end(process)
+                _end(process, token if failure else "")
     except OSError as error:
         return Answer(failure=f"it cannot be started: {error.strerror or error}")
     finally:
@@ -89,7 +94,7 @@ def ask(
 
 
 def _started(
-    command: Sequence[str], writing: Sequence[int], environment: Mapping[str, str] | None
+    command: Sequence[str], writing: Sequence[int], environment: Mapping[str, str]
 ) -> "subprocess.Popen[bytes]":
     """Start `command` with its output and errors into the descriptors `writing`, which it keeps."""
     try:
@@ -134,10 +139,12 @@ def _read(
                 return f"it does not end within {timeout_s:g} s"
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """End the process group of `process`, and what has left the group."""
+def _end(process: "subprocess.Popen[bytes]", token: str) -> None:
+    """End the process group of `process`, what has left the group, and what has the `token`."""
     # Late: tools are imported in programs of users, which may have no psutil.
     import psutil  # noqa: PLC0415
+
+    from profkit.process import process_tree  # noqa: PLC0415 - as above
 
     with contextlib.suppress(psutil.NoSuchProcess):
         for child in psutil.Process(process.pid).children(recursive=True):
@@ -147,3 +154,5 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         os.killpg(process.pid, signal.SIGKILL)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_AFTER_KILL_S)
+    if token:
+        process_tree.kill_marked(token)

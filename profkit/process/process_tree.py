@@ -50,6 +50,16 @@ def kill_all(token: str = "", spared: Iterable[int] = ()) -> list[int]:
     return sorted(process.pid for process in processes)
 
 
+def kill_marked(token: str) -> None:
+    """Kill every process with `token` in its environment, daemons in sessions of their own too."""
+    for _ in range(_ROUNDS):
+        if not (processes := _with_token(token)):
+            return
+        for process in processes:
+            _kill(process)
+        psutil.wait_procs(processes, timeout=1)
+
+
 def _descendants(spared: set[int]) -> set[psutil.Process]:
     found: set[psutil.Process] = set()
     for child in psutil.Process().children():

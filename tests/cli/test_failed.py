@@ -33,6 +33,7 @@ def leave(stage, name, *out, status=1):
         (137, "", "the job was ended by signal 9"),
         (139, TRACEBACK, "the job was ended by signal 11"),
         (2, "", "the job ended with exit status 2"),
+        (125, "done\n", "the job ended with exit status 0, without its result"),
     ],
 )  # fmt: skip
 def test_the_reason_is_what_the_log_ends_with_or_the_signal(status, log, reason):

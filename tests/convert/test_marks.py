@@ -89,8 +89,34 @@ def test_what_is_missing_is_counted(tmp_path):
     assert notes == (
         "1 damaged line left out.",
         "4 collectives left out: raise tools.marks.bytes_per_step.",
-        "2 collectives without an end left out.",
+        "1 collective that the file does not describe left out.",
+        "1 collective without an end left out.",
     )
+
+
+DAMAGED = "1 damaged line left out."
+
+
+@pytest.mark.parametrize(
+    ("lines", "note"),
+    [
+        ([step(100, calls=[[-1, 7, 60, 1]])], "1 collective that the file does not describe left"),
+        ([step(2**62)], DAMAGED),
+        ([step(100, calls=[[0, 7, 60]])], DAMAGED),
+        ([step(100, left_out=-5)], DAMAGED),
+        ([{"message": MESSAGE | {"in_elements": -8}}], DAMAGED),
+        ([{"message": MESSAGE | {"group_size": 8}}], "1 collectives state a group size that is"),
+        ([{"message": MESSAGE | {"out_elements": 80}}], "1 collectives of kind allreduce get"),
+        ([step(60)], "1 step not later than the one before: the clock was set back."),
+        ([step(100, [["a", -5, 2]])], "1 phase outside of the step that they are of."),
+        ([step(100, [["a", 5, 200]]), step(202)], "1 phase outside of the step that they are of."),
+        ([step(100, [["a", 5, -2]])], "1 phase that end before they begin."),
+        ([step(100, [["a", 5, 9], ["b", 10, 9]])], "1 phase that end after the phase around"),
+    ],
+)
+def test_what_contradicts_itself_is_said(tmp_path, lines, note):
+    notes, _ = tables(tmp_path, step(90), *lines)
+    assert any(said.startswith(note) for said in notes), notes
 
 
 @pytest.mark.parametrize("text", ["", "\x00\xff", '{"calls": 3}', "[]"])

@@ -74,13 +74,44 @@ def test_evented_profiles_give_time_to_what_is_open(tmp_path):
 
 
 def test_what_cannot_be_used_is_noted(tmp_path):
-    profiles = sampled("a", [[0], [9], [-1]], [1, 1, 1]), sampled("b", [[0]], [1], unit="bytes")
+    profiles = (
+        sampled("a", [[0], [9], [-1]], [0.5, 0.25, 0.25]),
+        sampled("b", [[0]], [1], unit="bytes"),
+    )
     sums, notes = stacks(decoded(tmp_path, speedscope(*profiles)))
     assert list(sums) == [("a", ("main (a.py:3)",))]
     assert notes == [
         "2 samples of 'a' name no known frame: left out.",
         "Profile 'b' counts bytes, not time: left out.",
     ]
+
+
+def evented(*events):
+    listed = [{"type": kind, "frame": frame, "at": at} for kind, frame, at in events]
+    return {"type": "evented", "name": "t", "unit": "nanoseconds", "events": listed}
+
+
+IN_VAIN = "1 events of 't' go back in time, or open or close what they cannot."
+
+
+@pytest.mark.parametrize(
+    ("profile", "note"),
+    [
+        (sampled("t", [[0], [1]], [1]), "Profile 't' has 2 samples and 1 weights: what has no"),
+        (sampled("t", [[0]], [300]), "Profile 't' begins at 0 and ends at 1, but its samples"),
+        (sampled("t", [[0]], [1]) | {"endValue": -1}, "Profile 't' begins at 0 and ends at -1"),
+        (sampled("t", [[0]], [1]) | {"type": "x"}, "Profile 't' is of type 'x', which is not"),
+        (sampled("t", [], []), "Profile 't' holds no sample."),
+        (sampled("t", [[0]], [1e12]), "1 samples of 't' last as no sample can: left out."),
+        (evented(("O", 0, 0), ("O", 1, 2), ("C", 1, 1), ("C", 0, 6)), IN_VAIN),
+        (evented(("O", 0, 0), ("C", 1, 5)), IN_VAIN),
+        (evented(("O", 0, 0), ("O", 1, 2), ("C", 1, 3)), IN_VAIN),
+        (evented(("O", 0, 0), ("Q", 1, 2), ("C", 0, 3)), IN_VAIN),
+    ],
+)
+def test_what_contradicts_itself_is_said(tmp_path, profile, note):
+    _, notes = stacks(decoded(tmp_path, speedscope(profile)))
+    assert any(said.startswith(note) for said in notes), notes
 
 
 @pytest.mark.parametrize(

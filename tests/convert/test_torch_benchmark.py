@@ -31,3 +31,40 @@ def test_what_is_something_else_is_named(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(InputError, match="not what torch_benchmark leaves"):
         convert.run(raw(path), tmp_path)
+
+
+def benchmark(**changed):
+    measured = [{"calls": 4, "seconds": [0.002]}]
+    return {"device": "cuda", "threads": 8, "parts": {"forward": measured}} | changed
+
+
+def measured(calls, *seconds):
+    return {"parts": {"forward": [{"calls": calls, "seconds": seconds}]}}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        measured(0, 0.1),
+        measured(-4, 0.1),
+        measured(10**30, 0.1),
+        measured(4, -0.1),
+        measured(4, 0.0),
+        measured(4, 1e12),
+        {"threads": -1},
+    ],
+)
+def test_numbers_that_nothing_measures_are_refused(tmp_path, changed):
+    path = tmp_path / "rank1.benchmark.json"
+    path.write_text(json.dumps(benchmark(**changed)))
+    with pytest.raises(InputError, match="not what torch_benchmark leaves: Expected"):
+        convert.run(raw(path), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changed", "part"), [({"parts": {}}, "any part of the step"), (measured(4), "forward")]
+)
+def test_parts_without_a_measurement_are_said(tmp_path, changed, part):
+    path = tmp_path / "rank1.benchmark.json"
+    path.write_text(json.dumps(benchmark(**changed)))
+    assert convert.run(raw(path), tmp_path).notes == (f"No measurement was left of {part}.",)

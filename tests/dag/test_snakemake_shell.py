@@ -66,6 +66,18 @@ def test_after_a_failure_a_shell_does_what_follows(job, status, seen):
     assert job.run(after) == (0, followed)
 
 
+def test_a_job_that_ends_well_and_leaves_nothing_has_failed(job, monkeypatch, tmp_path):
+    checked = "profkit analyze > job.log 2>&1 && (test -e a.json || exit 125)"
+    after = f"{checked} || profkit failed $? >> job.log"
+    for address in ("/server", None):
+        monkeypatch.setattr(job_server, "address", lambda address=address: address)
+        assert 'shell ["failed", "125"] x' in job.run(after)[1]
+    (tmp_path / "a.json").touch()
+    assert job.run(after)[1] == 'shell ["analyze"] x\n'
+    monkeypatch.setattr(job_server, "address", lambda: "/server")
+    assert job.run(after)[1] == 'server ["analyze"] x\n'
+
+
 SHELL_ONLY = {
     "another command": "profkit capture > job.log 2>&1",
     "an expansion": "profkit analyze $PROFKIT_TEST > job.log 2>&1",

@@ -41,6 +41,24 @@ def test_what_it_started_ends_with_it_and_is_not_waited_for(rest):
     until(lambda: not is_running(int(answer.text)))
 
 
+DAEMON = f"""
+import os, time
+if not os.fork():
+    os.setsid()
+    if not os.fork():
+        print(os.getpid(), flush=True)
+        {SLEEPS}
+    os._exit(0)
+time.sleep(600)
+"""
+
+
+def test_a_daemon_of_one_that_hangs_ends_with_it():
+    answer = python(DAEMON, timeout_s=2)
+    assert answer.failure == "it does not end within 2 s"
+    until(lambda: not is_running(int(answer.text)))
+
+
 def test_a_daemon_that_it_leaves_is_spared_if_it_has_to():
     answer = python(STARTS, spares_children=True)
     assert answer.reason == ""

@@ -27,5 +27,6 @@ for analysis, needs in dag.plan.analyses.items():
             " {params.run_flags:q}"
             " --tables {input.tables} {params.results}"
             " --usage {params.usage} --attempt {params.attempt} --out {output} > {log} 2>&1"
+            " && (test -e {output} || exit 125)"
             " || profkit failed analyze {params.analysis} --status $? --log {log}"
             " --attempt {params.attempt} --out {output}"

@@ -33,5 +33,6 @@ for tool, tool_plan in dag.plan.tools.items():
             " --tables {params.tables} --files {output.files} --cores {threads}"
             " --usage {params.usage} --attempt {params.attempt}"
             " --run-settings {resources.run_settings:q} > {log} 2>&1"
+            " && (test -e {output.record} || exit 125)"
             " || profkit failed convert {params.tool} --status $? --log {log}"
             " --attempt {params.attempt} --out {output}"

@@ -16,7 +16,8 @@ if dag.history_inputs():
             runs=workflow_dag.run_folders,
         shell:
             "profkit history --runs {params.runs} --attempt {params.attempt} --out {output}"
-            " > {log} 2>&1 || profkit failed analyze history --status $? --log {log}"
+            " > {log} 2>&1 && (test -e {output} || exit 125)"
+            " || profkit failed analyze history --status $? --log {log}"
             " --attempt {params.attempt} --out {output}"
 
 

@@ -24,5 +24,6 @@ for tool, tool_plan in dag.plan.tools.items():
                 "profkit timeline {wildcards.run} --tool {params.tool}"
                 " --attempt {params.attempt} --out {output.trace} --record {output.record}"
                 " --usage {params.usage} > {log} 2>&1"
+                " && (test -e {output.record} || exit 125)"
                 " || profkit failed timeline {params.tool} --status $? --log {log}"
                 " --attempt {params.attempt} --out {output}"

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-import pyarrow as pa
 
 from profkit.convert.columns.numbering import Column
 from profkit.convert.columns.on_disk import slices
@@ -14,7 +13,6 @@ from profkit.convert.linking.names import launches_work
 _SHARE = 0.1
 """Launches before a recording and after it leave fewer without a partner."""
 _FEWEST = 10
-_NAMED = 3
 _OVERLAP_SHARE = 0.01
 _CLOCKS_NS = 1_000_000
 """The clocks of the CPU and of a device agree within this."""
@@ -59,17 +57,6 @@ def contradictions(work: DeviceWork) -> Iterator[str]:
             f"{found.overlapping:,} kernels, copies or sets begin before the one before them in"
             " their stream has ended: their times count twice."
         )
-
-
-def undescribed(described: pa.Table, work: DeviceWork) -> Iterator[str]:
-    """Yield which devices have work and are not `described`, beside others that are."""
-    known = {*described.column("device").to_pylist()}
-    parts = work.ordered.table.each("device")
-    used = {number for part in parts for number in np.unique(part).tolist() if number >= 0}
-    # Programs of ROCm number devices by node.
-    if (used & known) and (other := used - known):
-        named = ", ".join(map(str, sorted(other)[:_NAMED]))
-        yield f"{len(other):,} devices with work are not among those that are described: {named}."
 
 
 def _counted(work: DeviceWork) -> _Counts:

@@ -9,6 +9,7 @@ from profkit.convert.columns.numbering import Column
 from profkit.convert.columns.on_disk import Columns, DiskColumn
 from profkit.convert.linking.contradictions import contradictions
 from profkit.convert.linking.device_work import DeviceWork
+from profkit.convert.linking.impossible import impossible
 
 _ROWS = {
     "kernels": "kernels, copies or sets",
@@ -62,6 +63,7 @@ def doubtful(work: DeviceWork) -> Iterator[str]:
         yield f"{count:,} texts hold bytes that are not UTF-8, shown as {_REPLACEMENT}."
     if count := _outlasting(tables["kernels"]):
         yield f"{count:,} kernels last {_OUTLASTING} times as long as all began within."
+    yield from impossible(work)
     yield from contradictions(work)
 
 

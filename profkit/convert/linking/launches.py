@@ -12,6 +12,9 @@ from profkit.convert.linking.ordered import Ordered, first_with, ranges
 from profkit.convert.linking.steps import Steps
 from profkit.convert.linking.windows import threads_of
 
+_SPARSE = 64
+"""Ids that are further apart are sorted, as to mark each would take too much memory."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Launches:
@@ -45,7 +48,7 @@ class Launches:
     def shared_correlations(self) -> int:
         """Return how many correlation ids several processes use, as in traces that were merged."""
         calls = self.recorded
-        if len(threads_of([calls]).pids) < 2:  # noqa: PLR2004 - of almost every trace
+        if self._processes < 2:  # noqa: PLR2004 - of almost every trace
             return 0
         shared = 0
         for low, high in ranges(calls.each("correlation")):
@@ -54,3 +57,22 @@ class Launches:
             ids = np.unique(np.concatenate(found, axis=1), axis=1)[0]
             shared += len(np.unique(ids[1:][ids[1:] == ids[:-1]]))
         return shared
+
+    def repeated_correlations(self) -> int:
+        """Return how many calls of a single process have the correlation id of another one."""
+        ids = [part[part > 0] for part in self.recorded.each("correlation")]
+        ids = [part for part in ids if len(part)]
+        if self._processes != 1 or not ids:
+            return 0
+        low, count = min(int(part.min()) for part in ids), sum(map(len, ids))
+        span = max(int(part.max()) for part in ids) - low + 1
+        if span > _SPARSE * count:
+            return count - len(np.unique(np.concatenate(ids)))
+        seen = np.zeros(span, dtype=np.bool_)
+        for part in ids:
+            seen[part - low] = True
+        return count - int(seen.sum())
+
+    @cached_property
+    def _processes(self) -> int:
+        return len(threads_of([self.recorded]).pids)

@@ -199,12 +199,17 @@ def ranks_of(text: bytes) -> str:
 
 def count_of(ranks: str) -> int:
     """Return how many `ranks` there are; -1 if that is unknown, as of a list that ends in dots."""
+    return len(listed_ranks(ranks)) or UNKNOWN
+
+
+def listed_ranks(ranks: str) -> list[int]:
+    """Return the numbers in the list `ranks`; none if it is no list, or one that ends in dots."""
     try:
         listed = json.loads(ranks)
     except ValueError:
-        return UNKNOWN
+        return []
     is_whole = isinstance(listed, list) and all(type(rank) is int for rank in listed)
-    return len(listed) if is_whole and listed else UNKNOWN
+    return listed if is_whole else []
 
 
 def elements(shapes: str, types: str) -> tuple[int, str]:

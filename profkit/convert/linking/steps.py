@@ -72,6 +72,13 @@ class Steps:
         apart = (start[1:] >= end[:-1]).all()
         return len(number) - len(set(number.tolist())) if apart else 0
 
+    @property
+    def overlapping(self) -> int:
+        """How many steps, each with a number of its own, begin before the one before has ended."""
+        number, start, end = self._marked
+        distinct = len(number) == len(set(number.tolist()))
+        return int((start[1:] < end[:-1]).sum()) if distinct else 0
+
     @cached_property
     def host(self) -> StepSpans:
         """Steps as annotated on the CPU; where numbers come again, they are counted on."""

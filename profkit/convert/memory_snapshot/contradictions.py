@@ -5,10 +5,21 @@ from itertools import pairwise
 
 import numpy as np
 
-from profkit.convert.memory_snapshot.history import Allocations, Events
+from profkit.convert.memory_snapshot.history import (
+    ACTIONS,
+    ALLOC,
+    FREE_COMPLETED,
+    Allocations,
+    Events,
+    allocated_bytes,
+)
 from profkit.convert.memory_snapshot.segments import ACTIVE, ALLOCATED, IDLE, Segment
 
 _NAMED = 3
+_KINDS = ("small", "large", "")
+_SEGMENT_ALLOC, _SEGMENT_FREE = map(ACTIONS.index, ("segment_alloc", "segment_free"))
+_NO_STREAM = 1 << 57
+"""Streams are small numbers or addresses of a process, which have fewer bits."""
 
 
 def of_segments(found: Sequence[Segment]) -> Iterator[str]:
@@ -19,6 +30,14 @@ def of_segments(found: Sequence[Segment]) -> Iterator[str]:
             f"{len(wrong):,} segments are not as large as their blocks together (the first is at"
             f" {wrong[0].address:#x}): the file is damaged, or was edited."
         )
+    if count := sum(not segment.is_gapless() for segment in found):
+        yield f"{count:,} segments have blocks that do not begin where the one before them ends."
+    if count := sum(not segment.is_summed() for segment in found):
+        yield f"{count:,} segments state other sums than those of their blocks."
+    if count := sum(segment.stream >= _NO_STREAM for segment in found):
+        yield f"{count:,} segments have a stream that no allocator writes: the file is damaged."
+    if unknown := sorted({segment.kind for segment in found} - {*_KINDS}):
+        yield f"Segments of kinds that are not known: {', '.join(map(repr, unknown[:_NAMED]))}."
     held = [block for segment in found for block in segment.blocks if block.state == ALLOCATED]
     if less := sum(block.requested_bytes > block.size_bytes for block in held):
         yield f"{less:,} blocks are smaller than what was asked for: the file is damaged."
@@ -36,6 +55,7 @@ def of_history(
     name: str, events: Events, found: Allocations, segments: Sequence[Segment]
 ) -> Iterator[str]:
     """Yield what the history of the device `name` says, and its blocks at the end do not."""
+    yield from _of_entries(name, events, found, segments)
     if (events.time_ns[found.start[found.start >= 0]] < 0).any():
         return  # entries that came after the segments were read have no times
     blocks = [block for segment in segments for block in segment.blocks if block.state != IDLE]
@@ -50,3 +70,46 @@ def of_history(
     asked = zip(addresses, found.size_bytes[kept].tolist(), strict=True)
     if larger := sum(size > sizes.get(address, size) for address, size in asked):
         yield f"{larger:,} allocations of {name} are larger than the blocks that they lie in."
+
+
+def _of_entries(
+    name: str, events: Events, found: Allocations, segments: Sequence[Segment]
+) -> Iterator[str]:
+    """Yield what the entries of the device `name` say against one another."""
+    if count := int((events.stream >= _NO_STREAM).sum()):
+        yield f"{count:,} entries of {name} have a stream that no allocator writes."
+    freed = np.flatnonzero((found.start >= 0) & (found.end >= 0))
+    start, end = found.start[freed], found.end[freed]
+    differs = events.size_bytes[start] != events.size_bytes[end]
+    if count := int((differs & (events.action[end] == FREE_COMPLETED)).sum()):
+        yield f"{count:,} frees of {name} have another size than their allocation."
+    if count := _outside(events, segments):
+        yield f"{count:,} allocations of {name} lie in no segment."
+    if count := _freed_otherwise(events):
+        yield f"{count:,} segments of {name} are freed with another size than they were allocated."
+    reserving = events.reserved_change_bytes()
+    last = sum(segment.size_bytes for segment in segments)
+    reserved = last - (reserving.sum() - np.cumsum(reserving))
+    if count := int((allocated_bytes(len(reserved), found) > reserved).sum()):
+        yield f"{count:,} entries of {name} leave more memory allocated than is reserved."
+
+
+def _outside(events: Events, segments: Sequence[Segment]) -> int:
+    """Return how many allocations lie in no segment that the file has, or had."""
+    had = events.reserved_change_bytes() != 0
+    starts = np.append(events.address[had], [segment.address for segment in segments])
+    sizes = np.append(events.size_bytes[had], [segment.size_bytes for segment in segments])
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], np.maximum.accumulate((starts + sizes)[order])
+    allocated = events.address[events.action == ALLOC]
+    at = np.searchsorted(starts, allocated, side="right") - 1
+    return int(((at < 0) | (allocated >= ends[at])).sum()) if len(starts) else len(allocated)
+
+
+def _freed_otherwise(events: Events) -> int:
+    """Return how many segments are freed with another size than that of their allocation."""
+    rows = np.flatnonzero((events.action == _SEGMENT_ALLOC) | (events.action == _SEGMENT_FREE))
+    rows = rows[np.argsort(events.address[rows], kind="stable")]
+    action, address, size = (c[rows] for c in (events.action, events.address, events.size_bytes))
+    pairs = (action[:-1] == _SEGMENT_ALLOC) & (action[1:] == _SEGMENT_FREE)
+    return int((pairs & (address[1:] == address[:-1]) & (size[1:] != size[:-1])).sum())

@@ -46,11 +46,26 @@ class Segment:
     expandable: int
     stack: int
     blocks: tuple[Block, ...]
+    allocated_bytes: int = -1
+    """What the file says that `ALLOCATED` blocks take, -1 if it does not."""
+    active_bytes: int = -1
+    """The same of blocks in `ACTIVE` states."""
 
     def is_filled(self) -> bool:
-        """Say whether its blocks fill it; of one that can grow, parts may not be there."""
-        taken = sum(block.size_bytes for block in self.blocks)
-        return taken <= self.size_bytes if self.expandable == 1 else taken == self.size_bytes
+        """Say whether its blocks fill it: of one that can grow, each part is a segment."""
+        return sum(block.size_bytes for block in self.blocks) == self.size_bytes
+
+    def is_summed(self) -> bool:
+        """Say whether its blocks take what the file says of them."""
+        stated = (self.allocated_bytes, self.active_bytes)
+        taken = (self.bytes_in(ALLOCATED), self.bytes_in(*ACTIVE))
+        return all(said in (-1, own) for said, own in zip(stated, taken, strict=True))
+
+    def is_gapless(self) -> bool:
+        """Say whether each of its blocks begins where the one before it ends."""
+        places = [(block.address, block.address + block.size_bytes) for block in self.blocks]
+        ends = [self.address, *(end for _, end in places)]
+        return all(start == end for (start, _), end in zip(places, ends, strict=False))
 
     def bytes_in(self, *states: str) -> int:
         """Return the bytes of the blocks in one of `states`."""
@@ -75,11 +90,13 @@ def _segment(entry: Mapping[str, Any], stacks: Stacks) -> Segment:
         expandable=flag(entry["is_expandable"]) if "is_expandable" in entry else -1,
         stack=stacks.number(entry.get("frames")),
         blocks=tuple(_blocks(entry["blocks"], address, stacks)),
+        allocated_bytes=size(entry["allocated_size"]) if "allocated_size" in entry else -1,
+        active_bytes=size(entry["active_size"]) if "active_size" in entry else -1,
     )
 
 
 def _blocks(entries: Sequence[Mapping[str, Any]], start: int, stacks: Stacks) -> Iterator[Block]:
-    """Yield the blocks of a segment, which lie end to end from `start`."""
+    """Yield the blocks of a segment; those that state no address lie end to end from `start`."""
     for entry in entries:
         taken = size(entry["size"])
         # The oldest format has a history instead, newest first, and no addresses.
@@ -87,6 +104,7 @@ def _blocks(entries: Sequence[Mapping[str, Any]], start: int, stacks: Stacks) ->
         frames = entry.get("frames", history[0].get("frames"))
         requested = entry.get("requested_size", history[0].get("real_size", taken))
         state = text(entry["state"])
+        start = word(entry.get("address", start))
         yield Block(whole(start), taken, size(requested), state, stacks.number(frames))
         start += taken
 

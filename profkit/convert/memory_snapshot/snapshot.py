@@ -179,13 +179,15 @@ def _unreadable(devices: Sequence[Device], stacks: Stacks) -> Iterator[str]:
 
 
 def _twice(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield how many edges of ranges stand there twice."""
+    """Yield how many edges of ranges stand there twice, or are none."""
     edges = [
         (edge["time_us"], edge["stage"], edge["name"], edge.get("device"))
         for edge in document.get("external_annotations") or []
     ]
     if count := len(edges) - len({*edges}):
         yield f"{count:,} annotations stand in the file twice."
+    if count := sum(stage not in {"START", "END"} for _, stage, *_ in edges):
+        yield f"{count:,} annotations neither start nor end a range: they count as ends."
 
 
 def _after_window(device: Device) -> Ints:

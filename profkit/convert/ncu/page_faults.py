@@ -1,10 +1,12 @@
 """What is wrong with an exported page and does not keep it from being read: counted, and said."""
 
+import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from profkit.convert.ncu.launches import Launch
+from profkit.convert.ncu.units import is_known
 
 _NUMBERS = ("Process ID", "Device", "Context", "Stream")
 _SHAPES = ("Block Size", "Grid Size")
@@ -18,6 +20,16 @@ _NAMED = 3
 _NUMERIC = re.compile(r"[-+]?\d[\d.,'\s]*")
 _LARGEST_PERCENT = 1000
 """Counters that are measured in several passes may well be some percent above 100."""
+_UNITS = {
+    re.compile(r"\.pct"): "%",
+    re.compile(r"^gpu__time_duration"): "ns",
+    re.compile(r"__bytes\w*\.sum$"): "byte",
+    re.compile(r"__bytes\w*\.sum\.per_second$"): "byte/s",
+}
+"""What metrics are called, and the unit that these are in."""
+_CAPABILITY = "device__attribute_compute_capability"
+_MOST_THREADS, _MOST_REGISTERS = 1024, 255
+_LONGEST_NS = 10**14
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -44,9 +56,10 @@ def of_rows(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[s
 
 def of_launches(launches: Sequence[Launch]) -> Iterator[str]:
     """Yield what contradicts itself in the launches of a page or report."""
-    named = Counter((launch.pid, launch.launch, launch.name) for launch in launches)
-    if count := sum(number - 1 for (_, launch, _), number in named.items() if launch >= 0):
-        yield f"{count:,} launches stand in the file twice: both count."
+    named = Counter((launch.pid, launch.launch) for launch in launches)
+    if count := sum(number - 1 for (_, launch), number in named.items() if launch >= 0):
+        yield f"{count:,} launches stand in the file twice, by their ID: both count."
+    yield from _of_shapes(launches)
     values = [metric for launch in launches for metric in launch.metrics]
     numbers = {metric.name for metric in values if metric.value is not None}
     words = [metric for metric in values if metric.value is None]
@@ -66,6 +79,7 @@ def of_launches(launches: Sequence[Launch]) -> Iterator[str]:
     units = {(metric.name, metric.unit) for metric in values if metric.value is not None}
     if mixed := len(units) - len(numbers):
         yield f"{mixed:,} metrics have another unit in some launches."
+    yield from _of_units(units)
     known = Counter(metric.name for metric in values)
     lacking = [name for name, number in known.items() if number < len(launches)]
     if lacking:
@@ -73,3 +87,50 @@ def of_launches(launches: Sequence[Launch]) -> Iterator[str]:
             f"{len(lacking):,} metrics are not known of every launch:"
             f" {', '.join(lacking[:_NAMED])}."
         )
+
+
+def _of_units(units: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield which of the metrics have a unit that is not theirs, or that does not exist."""
+    if unknown := sorted({unit for _, unit in units if not is_known(unit)}):
+        yield f"Metrics have units that are not known: {', '.join(unknown[:_NAMED])}."
+    wrong = sorted(
+        f"{name} in {unit or 'no unit'}"
+        for name, unit in units
+        for pattern, own in _UNITS.items()
+        if unit != own and pattern.search(name)
+    )
+    if wrong:
+        yield f"{len(wrong):,} metrics have a unit that is not theirs: {', '.join(wrong[:_NAMED])}."
+
+
+def _of_shapes(launches: Sequence[Launch]) -> Iterator[str]:
+    """Yield how many launches contradict themselves in shape, or have one that no GPU can."""
+    contradicted = impossible = timeless = 0
+    for launch in launches:
+        values = {metric.name: metric.value for metric in launch.metrics}
+        stated = [
+            (launch.grid, values.get("launch__grid_size")),
+            (launch.block, values.get("launch__block_size")),
+        ]
+        for axis in range(3):
+            for of, shape in (("grid", launch.grid), ("block", launch.block)):
+                stated.append(
+                    (shape[axis : axis + 1], values.get(f"launch__{of}_dim_{'xyz'[axis]}"))
+                )
+        capability = [values.get(f"{_CAPABILITY}_{part}") for part in ("major", "minor")]
+        contradicted += any(s and v is not None and math.prod(s) != v for s, v in stated) or (
+            None not in capability and launch.capability != ".".join(f"{v:g}" for v in capability)
+        )
+        impossible += (
+            math.prod(launch.block) > _MOST_THREADS
+            or 0 in (*launch.grid, *launch.block)
+            or (values.get("launch__registers_per_thread") or 0) > _MOST_REGISTERS
+        )
+        lasting = values.get("gpu__time_duration.sum", values.get("gpu__time_duration.avg"))
+        timeless += lasting is not None and not 0 < lasting < _LONGEST_NS
+    if contradicted:
+        yield f"{contradicted:,} launches state a grid, block or capability that others contradict."
+    if impossible:
+        yield f"{impossible:,} launches have more threads in a block, or registers, than any GPU."
+    if timeless:
+        yield f"{timeless:,} launches have a duration that no kernel has."

@@ -8,6 +8,13 @@ _SMALL = {"": 1e9, "n": 1.0, "u": 1e3, "m": 1e6}
 _SIZED = re.compile(r"([KMGTP]?)(byte|hz)", re.IGNORECASE)
 _TIME = re.compile(r"([num]?)(?:second|s)")
 
+_KNOWN = re.compile(
+    r"|%|1|hz|ns|s|TPC|SMs?|sysmem|watt|joule|(?:bank|block|byte|cluster|cycle|inst|instance|kernel"
+    r"|register|request|sample|second|sector|sm|tag|thread|transaction|warp|wavefront)s?"
+    r"|(?:branch|pass)(?:es)?"
+)
+"""Units, and parts of units, that Nsight Compute has, without their factors."""
+
 
 @cache
 def base_unit(unit: str) -> tuple[float, str]:
@@ -31,3 +38,8 @@ def _without_factor(unit: str) -> tuple[float, str]:
     if sized := _SIZED.fullmatch(unit):
         return _FACTORS[sized[1]], sized[2].lower()
     return 1.0, unit
+
+
+def is_known(unit: str) -> bool:
+    """Say whether a unit, as `base_unit` returns it, is one that Nsight Compute has."""
+    return all(_KNOWN.fullmatch(part.strip()) for part in unit.split("/"))

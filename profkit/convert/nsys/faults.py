@@ -1,6 +1,6 @@
 """What a report holds that no recording can: kept out of the columns, counted, and said."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from profkit.convert.columns.values import LARGEST_BYTES, LATEST_NS, Ints
 from profkit.convert.linking.doubtful import alike
+from profkit.convert.nsys.names import COPY_DIRECTIONS
 from profkit.convert.nsys.store import UNKNOWN
 
 _STARTS = ("start", "timestamp")
@@ -33,6 +34,10 @@ _NEVER_NULL = _NEEDED.union(
     ("staticSharedMemory", "dynamicSharedMemory"),
 )
 """Columns that hold a number in each row of a table that has them."""
+
+_HOST_KINDS, _DEVICE_KINDS = (0, 1), (2, 3, 5)
+"""Kinds of memory by nsys' number: pageable, pinned; device, array, static. Managed is both."""
+_LARGEST_PERCENT = 200
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,3 +101,23 @@ class Faults:
                 f"rows of {table} end before they start: they are 0 ns long.",
             )
         return slice(None) if kept.all() else kept
+
+    def copied(self, read: Mapping[str, Ints]) -> None:
+        """Note how many copies have a direction that the memory at their ends contradicts."""
+        on_host = [np.isin(read[end], _HOST_KINDS) for end in ("srcKind", "dstKind")]
+        on_device = [np.isin(read[end], _DEVICE_KINDS) for end in ("srcKind", "dstKind")]
+        wrong = np.zeros(len(read["copyKind"]), dtype=np.bool_)
+        for number, direction in COPY_DIRECTIONS.items():
+            ends = direction.replace("P", "D").split("to")
+            for place, end in enumerate(ends):
+                other = on_host[place] if end == "D" else on_device[place]
+                wrong |= (read["copyKind"] == number) & other
+        self.note(int(wrong.sum()), "copies contradict the kinds of memory that they connect.")
+
+    def counted(self, value: Ints, labels: Sequence[str]) -> None:
+        """Note how many counters of GPUs have values that nothing has."""
+        shares = np.array(["%" in label for label in labels], dtype=np.bool_)
+        self.note(
+            int(((value < 0) | (shares & (value > _LARGEST_PERCENT))).sum()),
+            f"counters of GPUs are below 0 or above {_LARGEST_PERCENT} %.",
+        )

@@ -148,6 +148,7 @@ class Rows:
         if kind == COPY:
             blank = directions.count("")
             self.report.faults.note(blank, "copies are of no known kind: without a direction.")
+            self.report.faults.copied(rows)
         shared = [rows[name].clip(min=0) for name in ("staticSharedMemory", "dynamicSharedMemory")]
         into.put(
             "kernels",
@@ -223,6 +224,8 @@ class Rows:
         """Add allocations by the driver; what it has given out is what allocators have reserved."""
         names = ("start", "deviceId", "address", "bytes", "memoryOperationType")
         rows = self._own("CUDA_GPU_MEMORY_USAGE_EVENTS", *names)
+        unknown = int((rows["memoryOperationType"] > _FREED).sum())
+        self.report.faults.note(unknown, "memory events are of no known kind: they allocate.")
         size = np.where(rows["memoryOperationType"] == _FREED, -rows["bytes"], rows["bytes"])
         order = np.argsort(rows["start"], kind="stable")
         reserved = np.empty(len(size), dtype=np.int64)

@@ -165,6 +165,14 @@ class Report:
         if not len(self.working_pids):
             self.notes.append("The report holds no kernel, copy or set: CUDA was not recorded.")
         self._check_launches()
+        stated = self.store.ints("ANALYSIS_DETAILS", ["duration", "stopTime"])
+        # Versions count the stop from the start of the recording, or of the machine.
+        stop = max((int(column.max()) for column in stated.values() if len(column)), default=-1)
+        if 0 < stop < self.last_ns:
+            self.notes.append(
+                f"Events end {(self.last_ns - stop) / 1e9:.3g} s after the recording did: the file"
+                " is damaged, or was edited."
+            )
         if count := self.nvtx.domains_of(self.nvtx.marks).count(_PYTHON_SAMPLES):
             self.notes.append(
                 f"{count} Python stacks were sampled, which nsys shows in its window and does not"

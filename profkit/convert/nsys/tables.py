@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from profkit.convert.linking.contradictions import undescribed
 from profkit.convert.linking.doubtful import doubtful
+from profkit.convert.linking.impossible import of_devices
 from profkit.convert.linking.linker import Linker
 from profkit.convert.linking.origin import Origin
 from profkit.convert.linking.steps import StepSpans
@@ -78,7 +78,8 @@ class _OfRank:
                 " them: counted as asynchronous, without self time."
             )
         described = self._devices()
-        report.notes.extend((*undescribed(described, linker.work), *doubtful(linker.work)))
+        report.notes.extend(of_devices(described, linker.work, alike=True))
+        report.notes.extend(doubtful(linker.work))
         collectives = with_messages(linked["collectives"], linker.operators, self.rows)
         return {
             **{name: linked[name] for name in LINKED},
@@ -135,6 +136,10 @@ class _OfRank:
         recorded = set(zip(*(read[name].tolist() for name in names), strict=True))
         nameless = recorded - {key for key, name in metrics.items() if name}
         report.faults.note(len(nameless), "metrics of GPU_METRICS have no name: numbered.")
+        report.faults.counted(read["value"][order], labels)
+        gpus = report.store.ints("TARGET_INFO_GPU", ["id"])["id"]
+        strange = ~np.isin(device, gpus) if len(gpus) else np.zeros(len(device), dtype=np.bool_)
+        report.faults.note(int(strange.sum()), "counters are of GPUs that are not described.")
         return self.origin.table(
             "samples",
             len(order),
@@ -198,6 +203,8 @@ class _OfRank:
         mapped = self.rows.report.all_rows("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid")
         pids = [pid for pid, rank in self.rows.ranks.items() if rank == self.rows.rank]
         own = np.isin(mapped["pid"], pids) | (mapped["pid"] < 0)
+        strange = int((~np.isin(mapped["gpuId"], gpu)).sum())
+        self.rows.report.faults.note(strange, "devices of CUDA are GPUs that are not described.")
         numbers = dict(
             zip(mapped["gpuId"][own].tolist(), mapped["cudaId"][own].tolist(), strict=True)
         )

@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 
 from profkit.convert.columns.values import LATEST_NS
-from profkit.convert.linking.messages import RANKS_BELOW, plausible
+from profkit.convert.linking.collectives import groups_of
+from profkit.convert.linking.messages import RANKS_BELOW, listed_ranks, plausible
 from profkit.convert.torch_profiler.events import DecimalEvent, FloatEvent
 from profkit.convert.torch_profiler.plain_events import Block
 
@@ -53,6 +54,25 @@ class Header(msgspec.Struct):
             yield "baseTimeNanoseconds is no time: times count from an unknown start."
         if self.distributedInfo is not None and self.rank < 0:
             yield "distributedInfo states no rank."
+        if isinstance(self.distributedInfo, dict):
+            yield from self._faults_of_ranks(self.distributedInfo)
+
+    def _faults_of_ranks(self, info: dict[str, Any]) -> Iterator[str]:
+        """Yield how ranks and groups contradict the number of ranks."""
+        if "world_size" not in info:
+            return
+        ranks = plausible(info["world_size"], RANKS_BELOW)
+        if ranks < 1:
+            yield "distributedInfo states no number of ranks."
+            return
+        if self.rank >= ranks:
+            yield f"distributedInfo contradicts itself: rank {self.rank} of {ranks}."
+        sizes = [(group.size, listed_ranks(group.ranks)) for group in {*groups_of(info).values()}]
+        if wrong := sum(
+            size > ranks or max(own, default=0) >= ranks or bool(own and 0 <= size != len(own))
+            for size, own in sizes
+        ):
+            yield f"{wrong:,} groups in distributedInfo have ranks that contradict their numbers."
 
     def merge(self, other: "Header") -> None:
         """Take from `other` what is not known here."""

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from profkit.convert.columns.spill import Scratch
 from profkit.convert.linking.collectives import groups_of
-from profkit.convert.linking.contradictions import undescribed
 from profkit.convert.linking.doubtful import doubtful
+from profkit.convert.linking.impossible import of_devices
 from profkit.convert.linking.linker import Linker
 from profkit.convert.linking.messages import RANKS_BELOW, plausible
 from profkit.convert.linking.origin import Origin
@@ -27,6 +27,7 @@ from profkit.core.errors import InputError
 
 _HEAD_BYTES = 1 << 20
 _NAMED = 3
+_OF_AMD = re.compile(r"$|.*(?:AMD|Instinct|Radeon|gfx)")
 _OF_XLA = re.compile(r"/(?:device|host):")
 _RANK = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*"?(\d+)')
 
@@ -87,7 +88,9 @@ def read(  # noqa: PLR0913 - the arguments of a job
         linker.begin()
         stack.pop_all()  # what was asked goes on
     described = devices(header, origin)
-    repairs = [*undescribed(described, linker.work), *_repairs(gathered, linker)]
+    # Programs of ROCm number devices by node.
+    alike = not any(map(_OF_AMD.match, described.column("name").to_pylist()))
+    repairs = [*of_devices(described, linker.work, alike=alike), *_repairs(gathered, linker)]
     return Trace(
         header=header,
         chunks={**linker.chunks(), "devices": lambda: iter([described])},

@@ -271,7 +271,7 @@ CELLS = ("0", "7", "f", "7", "(1, 1, 1)", "9.0", "1.5", "4", "50")
     [
         (0, "", "1 rows of the page state no ID of a launch and were left out."),
         (0, "x", "1 rows of the page state no ID of a launch and were left out."),
-        (0, "1", "1 launches stand in the file twice: both count."),
+        (0, "1", "1 launches stand in the file twice, by their ID: both count."),
         (1, "-7", "1 values of Process ID on the page are unreadable: unknown."),
         (3, "", "1 values of Stream on the page are unreadable: unknown."),
         (3, "9" * 40, "1 values of Stream on the page are unreadable: unknown."),
@@ -302,6 +302,52 @@ def test_what_is_wrong_with_a_page_is_said(tmp_path, column, cell, note):
         path.write_text(text, errors="surrogateescape")
         notes = convert.run(raw, tmp_path).notes
         assert [said.startswith(note) for said in notes] == [True] * changed
+
+
+MEASURED = {
+    "ID": ("", "0"),
+    "Process ID": ("", "7"),
+    "Kernel Name": ("", "f"),
+    "Block Size": ("", "(32, 1, 1)"),
+    "CC": ("", "9.0"),
+    "gpu__time_duration.sum": ("us", "1.5"),
+    "dram__bytes.sum.per_second": ("Gbyte/second", "2"),
+    "sm__warps.pct": ("%", "50"),
+    "launch__block_size": ("", "32"),
+    "launch__registers_per_thread": ("register/thread", "32"),
+    "device__attribute_compute_capability_major": ("", "9"),
+    "device__attribute_compute_capability_minor": ("", "0"),
+}
+CONTRADICTED = "1 launches state a grid, block or capability that others contradict."
+
+
+@pytest.mark.parametrize(
+    ("changed", "note"),
+    [
+        ({}, ""),
+        ({"sm__warps.pct": ("furlong", "50")}, "Metrics have units that are not known: furlong."),
+        ({"sm__warps.pct": ("byte", "50")}, "1 metrics have a unit that is not theirs: sm__warps"),
+        ({"dram__bytes.sum.per_second": ("ns", "2")}, "1 metrics have a unit that is not theirs"),
+        ({"launch__block_size": ("", "64")}, CONTRADICTED),
+        ({"CC": ("", "3.5")}, CONTRADICTED),
+        (
+            {"Block Size": ("", "(64, 64, 1)"), "launch__block_size": ("", "4096")},
+            "1 launches have more threads in a block, or registers, than any GPU.",
+        ),
+        (
+            {"launch__registers_per_thread": ("register/thread", "3000")},
+            "1 launches have more threads in a block, or registers, than any GPU.",
+        ),
+        ({"gpu__time_duration.sum": ("us", "0")}, "1 launches have a duration that no kernel has."),
+    ],
+)
+def test_what_contradicts_itself_on_a_page_is_said(tmp_path, changed, note):
+    path = tmp_path / f"{LABEL}.csv"
+    cells = MEASURED | changed
+    rows = ([*cells], *zip(*cells.values(), strict=True))
+    path.write_text("\n".join(",".join(f'"{cell}"' for cell in row) for row in rows))
+    notes = convert.run(Raw(path=path, label=LABEL, rank=1, repeat=0), tmp_path).notes
+    assert any(said.startswith(note) for said in notes) if note else not notes, notes
 
 
 @pytest.mark.parametrize(

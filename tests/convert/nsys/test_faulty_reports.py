@@ -102,6 +102,59 @@ def test_what_is_wrong_is_said(edited, tmp_path, command, note):
     assert kernels["start_ns"].isin([BASE_NS + 90, 90]).all()
 
 
+DESCRIBED = (
+    "CREATE TABLE TARGET_INFO_GPU (id INTEGER, name TEXT, totalMemory INTEGER)",
+    "INSERT INTO TARGET_INFO_GPU VALUES (0, 'NVIDIA A100', 1024)",
+    "CREATE TABLE TARGET_INFO_CUDA_DEVICE (gpuId INTEGER, cudaId INTEGER, pid INTEGER)",
+    "CREATE TABLE ANALYSIS_DETAILS (duration INTEGER, startTime INTEGER, stopTime INTEGER)",
+    "INSERT INTO ANALYSIS_DETAILS VALUES (900, 100, 1000)",
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "note"),
+    [
+        ("SELECT 1", ""),
+        ("UPDATE KERNELS SET deviceId = 9", "1 devices with work are not among those that are"),
+        ("INSERT INTO TARGET_INFO_GPU SELECT * FROM TARGET_INFO_GPU", "1 devices are described tw"),
+        ("INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (4, 0, 1)", "1 devices of CUDA are GPUs that"),
+        ("UPDATE GPU_METRICS SET value = 400", "1 counters of GPUs are below 0 or above 200 %."),
+        ("UPDATE GPU_METRICS SET value = -4", "1 counters of GPUs are below 0 or above 200 %."),
+        ("UPDATE GPU_METRICS SET typeId = 261", "1 counters are of GPUs that are not described."),
+        ("UPDATE KERNELS SET end = 5000", "Events end 4e-06 s after the recording did"),
+        ("UPDATE COPIES SET srcKind = 2", "1 copies contradict the kinds of memory that they"),
+        ("UPDATE COPIES SET copyKind = 2", "1 copies contradict the kinds of memory that they"),
+        ("UPDATE COPIES SET bytes = 1099511627776", "1 copies or sets move more than 100 TB/s."),
+        ("UPDATE USED SET memoryOperationType = 7", "1 memory events are of no known kind: they"),
+        ("UPDATE USED SET memoryOperationType = 1", "1 frees of memory have no allocation in the"),
+        ("UPDATE USED SET bytes = 4096", "More memory is reserved than the GPU has: 4,096 of 1,0"),
+        (
+            "INSERT INTO CALLS SELECT 1, 2, globalTid, 5, nameId FROM CALLS",
+            "1 calls have the id of",
+        ),
+    ],
+)
+def test_what_contradicts_something_else_in_the_report_is_said(report, tmp_path, command, note):
+    path = report(
+        nvtx=STEPS,
+        calls=[LAUNCH],
+        kernels=[KERNEL],
+        CUPTI_ACTIVITY_KIND_MEMCPY=[(140, 150, 0, 7, 5, thread(70, 0), 64, 1, 0, 2)],
+        CUDA_GPU_MEMORY_USAGE_EVENTS=[(15, thread(70, 0), 0, 4096, 512, 0)],
+        GPU_METRICS=[(50, 256, 2, 40)],
+        TARGET_INFO_GPU_METRICS=[(256, 2, "SM Active [Throughput %]")],
+    )
+    tables = {"COPIES": "CUPTI_ACTIVITY_KIND_MEMCPY", "USED": "CUDA_GPU_MEMORY_USAGE_EVENTS"}
+    for name, table in tables.items():
+        command = command.replace(name, table)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for statement in (*DESCRIBED, command):
+            connection.execute(named(statement))
+    _, notes = frames(path, tmp_path)
+    own = [said for said in notes if "nsys is not installed" not in said]
+    assert any(said.startswith(note) for said in own) if note else not own, own
+
+
 def test_an_undamaged_report_is_not_blamed(edited, tmp_path):
     _, notes = frames(edited(), tmp_path)
     assert notes == ["nsys is not installed: its own reports as CSV are left out."]

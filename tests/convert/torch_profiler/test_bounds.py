@@ -142,6 +142,86 @@ def test_work_that_contradicts_its_launch_or_its_stream_is_counted(read, changed
     assert [note.startswith(said) for note in notes] == ([True] if said else [])
 
 
+def kernel(cat="kernel", **args):
+    args = {"device": 0, "stream": 7, "correlation": 1} | args
+    return event(cat=cat, name="gemm", ts=20, dur=5, args=args)
+
+
+def memory(**args):
+    args = {"Device Type": 1, "Device Id": 0, "Bytes": 8, "Total Allocated": 8} | args
+    return event(cat="cpu_instant_event", ph="i", name="[memory]", args=args)
+
+
+def collective(**args):
+    base = {"Collective name": "allreduce", "Group size": 2, "Process Group Ranks": "[0, 1]"}
+    return kernel(**base | {"In msg nelems": 64, "Out msg nelems": 64} | args)
+
+
+def step(number, dur):
+    return event(cat="user_annotation", name=f"ProfilerStep#{number}", ts=10 * number, dur=dur)
+
+
+CALL = event(cat="cuda_runtime", name="cudaLaunchKernel", args={"correlation": 1})
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        ([collective(), memory(**{"Total Reserved": 64}), step(1, 10), step(2, 10), CALL], None),
+        ([kernel(block=[4096, 1, 1])], "Kernels have a block that no GPU can launch: [4096,1,1]."),
+        ([kernel(block=["x"], grid=[[]])], None),
+        ([kernel(grid=[0, 1, 1])], "Kernels have a grid that no GPU can launch: [0,1,1]."),
+        ([kernel(**{"registers per thread": 5000})], "1 kernels have more registers than any GPU"),
+        ([kernel(**{"shared memory": 10**10})], "1 kernels have more shared memory bytes than any"),
+        (
+            [kernel(**{"est. achieved occupancy %": 250})],
+            "1 kernels have more occupancy percent than any GPU, which has 100.",
+        ),
+        ([kernel("gpu_memcpy", bytes=1 << 40)], "1 copies or sets move more than 100 TB/s."),
+        ([CALL, event(cat="cuda_runtime", args={"correlation": 1})], "1 calls have the id of"),
+        ([memory(**{"Total Reserved": 4})], "1 allocations or frees leave more memory allocated"),
+        ([memory(**{"Total Reserved": 1 << 41})], "More memory is reserved than the GPU has"),
+        ([collective(**{"Group size": 64})], "1 collectives state a group size that is not the"),
+        ([collective(**{"Out msg nelems": 6})], "1 collectives of kind allreduce get other"),
+        ([step(1, 15), step(2, 10)], "1 steps begin before the one before them has ended."),
+        ([kernel(device=3)], "1 devices with work are not among those that are described: 3."),
+    ],
+)
+def test_what_no_gpu_and_no_allocator_does_is_said(read, events, said):
+    described = (
+        b'{"deviceProperties":[{"id":0,"name":"NVIDIA A100","totalGlobalMem":1099511627776}]'
+    )
+    notes = read(document(*events).replace(HEAD, described + b',"traceEvents": [')).notes
+    assert any(note.startswith(said) for note in notes) if said else not notes, notes
+
+
+@pytest.mark.parametrize(
+    ("info", "said"),
+    [
+        ('{"rank": 0, "world_size": 2, "pg_config": []}', None),
+        ('{"rank": 5, "world_size": 2, "pg_config": []}', "distributedInfo contradicts itself: r"),
+        ('{"rank": 0, "world_size": 0}', "distributedInfo states no number of ranks."),
+        (
+            '{"rank": 0, "world_size": 2, "pg_config": [{"pg_name": "0", "ranks": [0, 9]}]}',
+            "1 groups in distributedInfo have ranks that contradict their numbers.",
+        ),
+        (
+            '{"rank": 0, "world_size": 9, "pg_config": [{"pg_size": 4, "ranks": [0, 1]}]}',
+            "1 groups in distributedInfo have ranks that contradict their numbers.",
+        ),
+    ],
+)
+def test_ranks_and_groups_that_contradict_one_another_are_said(read, info, said):
+    given = b'{"distributedInfo": %s, "traceEvents": [' % info.encode()
+    notes = read(ONE.replace(HEAD, given)).notes
+    assert [note.startswith(said) for note in notes] == ([True] if said else []), notes
+
+
+def test_devices_that_are_described_twice_are_said(read):
+    described = b'{"deviceProperties":[{"id":0,"name":"a"},{"id":0,"name":"b"}],"traceEvents": ['
+    assert read(ONE.replace(HEAD, described)).notes == ("1 devices are described twice.",)
+
+
 def test_absurd_numbers_are_unknown_and_counted(read):
     args = {"device": 10**18, "stream": 7, "bytes": 10**17, "registers per thread": -(10**12)}
     memory = {"Bytes": 2**62, "Total Allocated": -(2**60), "Total Reserved": 512, "Device Type": 1}
