@@ -84,6 +84,12 @@ def test_the_batch_at_the_peak_is_recommended_and_only_what_differs_is_shown():
     assert [row["is_slower"] for row in rows(found)] == ["yes", "yes", "fastest", "yes"]
     # The largest takes more memory and is slower.
     assert [row["pareto"] for row in rows(found)] == ["yes", "yes", "yes", "no"]
+    assert [row["run"] for row in found.tables["pareto"].records()] == [
+        *("run0", "run1", "run2", "run3"),
+        *["Pareto set"] * 3,
+    ]
+    (chart,) = found.charts
+    assert (chart.table, chart.color, chart.lines) == ("pareto", "run", ("Pareto set",))
     assert found.abstentions[0].what == "step time at other values of batch"
 
 
