@@ -30,7 +30,7 @@ export function section(shown, drawn) {
     made.append(...tiles(shown.numbers));
   }
   made.append(...shown.findings.map((one) => finding(one, [], [])));
-  made.append(...shown.drawings.map((i) => drawing(drawn.drawings[i])));
+  made.append(...shown.drawings.map((i) => drawing(drawn.drawings[i], shown.title)));
   const all = shown.charts.map((i) => drawn.charts[i]);
   const [first, ...more] = shown.tables.map((i) => drawn.tables[i]);
   const pieces = [...(all.length ? [charts(all, drawn)] : []),
