@@ -21,7 +21,7 @@ from profkit.core.settings import Settings
 _TWO = 2
 _NS_PER_S = 1e9
 _STEPS = "Steps per second"
-_SET = "Pareto set"
+_FRONT = "Pareto front"
 _TITLES = {STEP_TIME: "Step time", PEAK_MEMORY: "Peak memory"}
 
 
@@ -267,21 +267,23 @@ def _in_order(value: Value) -> tuple[float, str]:
 
 
 def _front(runs: pd.DataFrame, speed: str) -> Table:
-    """Return the runs, and below them those of the Pareto set again as the points of a line."""
+    """Return the runs, and below them again those faster than all with less memory, as a line."""
     shown = runs[["run", PEAK_MEMORY, speed]]
-    line = shown[runs["pareto"] == "yes"].sort_values(PEAK_MEMORY).assign(run=_SET)
-    return table(pd.concat([shown, line]), title="Throughput against peak memory")
+    ordered = shown.sort_values([PEAK_MEMORY, speed], ascending=[True, False])
+    faster = ordered[speed] > ordered[speed].cummax().shift(fill_value=-math.inf)
+    both = pd.concat([shown, ordered[faster].assign(run=_FRONT)])
+    return table(both, title="Throughput against peak memory")
 
 
 def _chart(speed: str) -> Chart:
     return Chart(
         kind="scatter",
-        title="Throughput against peak memory, with the Pareto set",
+        title="Throughput against peak memory, with the Pareto front",
         table="pareto",
         x=PEAK_MEMORY,
         y=(speed,),
         color="run",
-        lines=(_SET,),
+        lines=(_FRONT,),
     )
 
 
