@@ -134,9 +134,5 @@ def _verdict(rows: pd.DataFrame) -> KernelVerdict:
         gain_percent=gain,
         advice=str(first["message"]),
         confidence=Confidence.MEDIUM if gain else Confidence.LOW,
-        evidence={
-            "title": title,
-            "time_ns": time,
-            "saved_ns": saved,
-        },
+        evidence={"time_ns": time} | ({"saved_ns": saved} if gain else {}),
     )

@@ -64,6 +64,10 @@ def analyze(allocations: pd.DataFrame, config: Config) -> Result:
     peaks = _peaks(rows)
     highest = _highest(rows, peaks)
     worst = highest[0]
+    tables = _details(highest, config)
+    rings, lines = _charts()
+    # Rings of one part say nothing.
+    charts = (rings, lines) if len(tables["parts"].rows) > len(highest) else (lines,)
     return Result(
         metrics=_metrics(peaks, worst.live),
         tables={
@@ -74,9 +78,9 @@ def analyze(allocations: pd.DataFrame, config: Config) -> Result:
             "phases": table(
                 _phases(rows), title="Most allocated in each phase, of the GPU with most"
             ),
-            **_details(highest, config),
+            **tables,
         },
-        charts=_charts(),
+        charts=charts,
         drawings={"peak_frames": _frames(highest, config.max_frames)},
         abstentions=_abstentions(worst),
     )
@@ -292,7 +296,7 @@ def _metrics(peaks: pd.DataFrame, live: pd.DataFrame) -> dict[str, Metric]:
     }
 
 
-def _charts() -> tuple[Chart, ...]:
+def _charts() -> tuple[Chart, Chart]:
     return (
         Chart(
             kind="sunburst",

@@ -16,7 +16,7 @@ from profkit.analyze._memory_remedies import (
     Remedy,
 )
 from profkit.analyze.base import analysis
-from profkit.analyze.shared.allocation_origins import BEFORE
+from profkit.analyze.shared.allocation_origins import BEFORE, UNKNOWN
 from profkit.core.formatting import size
 from profkit.core.hardware import Hardware
 from profkit.core.result import Result
@@ -181,11 +181,12 @@ def _filled(peak: _Peak) -> str:
         return ""
     percent = 100 / max(peak.total, 1)
     said = f"The peak is {percent * content_bytes:.0f} % {content}"
-    line, line_bytes = peak.lines[0] if peak.lines else ("", 0)
+    if not peak.lines:
+        return f"{said}."
+    line, line_bytes = peak.lines[0]
+    held = f"{line} has most, {percent * line_bytes:.0f} %"
     return (
-        f"{said}; of all lines {line} has most, {percent * line_bytes:.0f} %."
-        if line
-        else f"{said}."
+        f"Of the peak {held}." if content == CONTENTS[UNKNOWN] else f"{said}; of all lines {held}."
     )
 
 

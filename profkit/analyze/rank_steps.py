@@ -75,6 +75,9 @@ def analyze(  # noqa: PLR0913, PLR0917 - each names a table
     ]
     if not layers:
         return Result.abstain("the steps of each rank", "no step was recorded")
+    if len(pd.concat([layer.times[_PLACE] for layer in layers]).drop_duplicates()) == 1:
+        reason = "one step of one rank was recorded: causes and steps tell of it"
+        return Result.abstain("which rank or step takes longer", reason)
     whole = matrix.by_step(layers, config.most_ranks, config.most_cells)
     drawings = {"rank_steps": _drawing("Time of each step on each rank", whole)}
     if len(set(hosts["host"])) > 1:

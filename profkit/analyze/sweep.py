@@ -15,12 +15,13 @@ from profkit.analyze.shared.paired import FEWEST_PAIRS, TOO_FEW, Ratio, adjusted
 from profkit.analyze.shared.step_times import timed_alike
 from profkit.core.drawing import Drawing
 from profkit.core.formatting import counted, size
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.core.settings import Settings
 
 _TWO = 2
 _NS_PER_S = 1e9
 _STEPS = "Steps per second"
+_FRONT = "Pareto front"
 _TITLES = {STEP_TIME: "Step time", PEAK_MEMORY: "Peak memory"}
 
 
@@ -89,6 +90,10 @@ def analyze(
     slower = _slower(points, best, config.confidence)
     rows = pd.DataFrame(_rows(points, best, slower, config))
     tables = {"runs": table(rows, title="Runs of the sweep")}
+    charts = ()
+    if all(math.isfinite(point.memory) for point in points):
+        tables["pareto"] = _front(rows, _column(best.speed))
+        charts = (_chart(_column(best.speed)),)
     curves, missing = predicted(steps, peaks, axes, config.confidence)
     notes = {PEAK_MEMORY: f" Peaks are the {SOURCES[source][1]}."}
     for metric, curve in curves.items():
@@ -98,7 +103,7 @@ def analyze(
     return Result(
         findings=tuple(_findings(points, best, slower, config)),
         tables=tables,
-        charts=_charts(points),
+        charts=charts,
         drawings=_drawings(points),
         abstentions=(*apart, *_unsure(points, best, slower), *missing),
     )
@@ -261,18 +266,25 @@ def _in_order(value: Value) -> tuple[float, str]:
     return (math.inf, value) if isinstance(value, str) else (float(value), "")
 
 
-def _charts(points: Sequence[Point]) -> tuple[Chart, ...]:
-    if any(math.isinf(point.memory) for point in points):
-        return ()
-    chart = Chart(
+def _front(runs: pd.DataFrame, speed: str) -> Table:
+    """Return the runs, and below them again those faster than all with less memory, as a line."""
+    shown = runs[["run", PEAK_MEMORY, speed]]
+    ordered = shown.sort_values([PEAK_MEMORY, speed], ascending=[True, False])
+    faster = ordered[speed] > ordered[speed].cummax().shift(fill_value=-math.inf)
+    both = pd.concat([shown, ordered[faster].assign(run=_FRONT)])
+    return table(both, title="Throughput against peak memory")
+
+
+def _chart(speed: str) -> Chart:
+    return Chart(
         kind="scatter",
-        title="Throughput against peak memory",
-        table="runs",
-        x="peak_memory_bytes",
-        y=(_column(points[0].speed),),
+        title="Throughput against peak memory, with the Pareto front",
+        table="pareto",
+        x=PEAK_MEMORY,
+        y=(speed,),
         color="run",
+        lines=(_FRONT,),
     )
-    return (chart,)
 
 
 def _findings(

@@ -4,34 +4,23 @@ It listens on 127.0.0.1, at a port that was free. Addresses begin with a secret,
 name this host, so that neither other users nor other web pages can read what it serves.
 """
 
-import io
 import mimetypes
-import re
 import secrets
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import BinaryIO
 from urllib.parse import quote, unquote, urlsplit
-
-from profkit.core.errors import InputError
 
 HOST = "127.0.0.1"
 
 _TIMELINES = (".trace.json", ".trace.json.gz", ".pftrace")
 """Endings of files that a browser gets as the page that hands them to Perfetto."""
 
-_ARCHIVE = re.compile(r"runs/([^/]+)/timeline/([^/]+)\.tar")
-"""Name of a timeline with a file for each rank, which is made when it is asked for."""
-
 _RAW = "raw"
 """Query of the address of the file itself."""
-
-Archived = Callable[[Path, str], bytes]
-"""What makes the archive of a run, which has its tables in a folder, and of a tool."""
 
 _PERFETTO = Path(__file__).parent / "assets" / "perfetto.html"
 
@@ -41,12 +30,9 @@ class LocalServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(
-        self, folder: Path, archived: Archived, extra: Mapping[str, Path] | None = None
-    ) -> None:
+    def __init__(self, folder: Path, extra: Mapping[str, Path] | None = None) -> None:
         """Listen; `extra` are files from elsewhere, by the name that they have here."""
         self.folder = folder.resolve()
-        self.archived = archived
         self.extra = dict(extra or {})
         self.token = secrets.token_urlsafe(16)
         super().__init__((HOST, 0), partial(_Handler, self))
@@ -73,16 +59,6 @@ class LocalServer(ThreadingHTTPServer):
             return None
         is_hidden = any(part.startswith(".") for part in found.relative_to(self.folder).parts)
         return None if is_hidden else found
-
-    def archive(self, path: str) -> bytes | None:
-        """Return the archive that the path of an address means; None if it means none."""
-        found = _ARCHIVE.fullmatch(self._name(path) or "")
-        if found is None or not self.file(f"/{self.token}/runs/{found[1]}/manifest.json"):
-            return None
-        try:
-            return self.archived(self.folder / "runs" / found[1], found[2])
-        except InputError:
-            return None
 
     def _name(self, path: str) -> str | None:
         """Return the name in the path of an address; None if it does not begin with the secret."""
@@ -111,14 +87,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.FORBIDDEN)
             return
         file = self.local.file(url.path)
-        if file is not None:
-            self._send(_PERFETTO if self.local.is_timeline(file) and url.query != _RAW else file)
-        elif (archive := self.local.archive(url.path)) is None:
+        if file is None:
             self.send_error(HTTPStatus.NOT_FOUND)
-        elif url.query != _RAW:
-            self._send(_PERFETTO)
         else:
-            self._answer("application/x-tar", len(archive), io.BytesIO(archive))
+            self._send(_PERFETTO if self.local.is_timeline(file) and url.query != _RAW else file)
 
     do_HEAD = do_GET  # noqa: N815 - name of the base
 
@@ -132,18 +104,15 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.NOT_FOUND)
             return
         with opened:
-            self._answer(kind, file.stat().st_size, opened)
-
-    def _answer(self, kind: str, size: int, content: BinaryIO) -> None:
-        self.send_response(HTTPStatus.OK)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(size))
-        self.send_header("X-Content-Type-Options", "nosniff")
-        self.send_header("Referrer-Policy", "no-referrer")
-        self.send_header("Cache-Control", "no-store")
-        self.end_headers()
-        if self.command != "HEAD":
-            shutil.copyfileobj(content, self.wfile)
+            self.send_response(HTTPStatus.OK)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(file.stat().st_size))
+            self.send_header("X-Content-Type-Options", "nosniff")
+            self.send_header("Referrer-Policy", "no-referrer")
+            self.send_header("Cache-Control", "no-store")
+            self.end_headers()
+            if self.command != "HEAD":
+                shutil.copyfileobj(opened, self.wfile)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - name of the base
         """Print nothing for each request."""

@@ -43,15 +43,8 @@ def serving(file: Path | None) -> LocalServer:
         hint = "" if file else "profkit run makes it; profkit show prints what there is so far"
         raise InputError(f"{wanted}: no such file", hint=hint)
     if _is_result(wanted):
-        return LocalServer(_RESULTS, _archived)
-    return LocalServer(_RESULTS, _archived, {_name(file): wanted.resolve()})
-
-
-def _archived(folder: Path, tool: str) -> bytes:
-    # pandas takes a second to load, which most who open a report do not wait for.
-    from profkit.timeline.__main__ import archived  # noqa: PLC0415
-
-    return archived(folder, tool)
+        return LocalServer(_RESULTS)
+    return LocalServer(_RESULTS, {_name(file): wanted.resolve()})
 
 
 def _name(file: Path | None) -> str:

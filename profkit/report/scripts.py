@@ -1,7 +1,7 @@
 """The page's modules as one script, each in a scope of its own, after those that it imports.
 
 A page that opens from a file can load no module. Modules import and export by name alone; their
-comments and indentation stay behind, which are nearly half of them.
+comments, indentation and most ends of lines stay behind, which are half of them.
 """
 
 import re
@@ -13,6 +13,8 @@ _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", r
 _COMMENT = re.compile(r"^[ \t]*//.*\n|/\*\*(?:(?!\*/)[\s\S])*\*/[ \t]*", re.MULTILINE)
 _BLANK = re.compile(r"^[ \t]*\n", re.MULTILINE)
 _INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
+# Behind these no statement can end for want of a semicolon.
+_OPEN_LINE = re.compile(r"^((?:(?!//).)*[,;{(\[])\n", re.MULTILINE)
 _LEFT = re.compile(r"^(import|export)\b.*", re.MULTILINE)
 
 
@@ -51,6 +53,7 @@ def _collect(
     for line in body.splitlines():
         if line.count("`") % 2:
             raise ValueError(f"{module}: a template literal must end on its line: {line}")
+    body = _OPEN_LINE.sub(r"\1", body)
     scopes[name] = f"const {name} = (() => {{\n{body}return {{ {exported} }};\n}})();"
 
 

@@ -38,26 +38,10 @@ def by_topic(
                 if analysis in sections
             ),
             opened=tuple(_opened(shown_run, topic, settings.max_files_per_folder)),
-            perfetto=_perfetto(shown_run, topic),
         )
         for topic in settings.topics
     )
     return tuple(topic for topic in topics if topic.sections or topic.opened)
-
-
-def _perfetto(shown_run: ShownRun, topic: Topic) -> view.Perfetto | None:
-    """Return the timeline that was drawn of the first of the topic's tools."""
-    run = shown_run.run.selected
-    files = {file.path for file in shown_run.run.files}
-    for tool in run.tools:
-        trace = f"timeline/{tool}.trace.json.gz"
-        if registry.tool_plugin(tool) in topic.tools and trace in files:
-            name = f"{tool}.tar"
-            command = f"profkit timeline {run.run} --tool {tool} --out {name}"
-            archive = shown_run.file_link(f"timeline/{name}")
-            link = view.Link(text=name, href=archive.href)
-            return view.Perfetto(archive=link, trace=shown_run.file_link(trace), command=command)
-    return None
 
 
 def _opened(shown_run: ShownRun, topic: Topic, most: int) -> Iterator[view.RankFiles]:

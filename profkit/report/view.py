@@ -229,20 +229,6 @@ class RankFiles:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Perfetto:
-    """The timeline of all ranks for Perfetto."""
-
-    archive: Link
-    """A trace for each rank and the manifest, which `profkit open` makes when it is asked for."""
-
-    trace: Link
-    """All ranks in one file."""
-
-    command: str
-    """Writes the archive."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Topic:
     """A view of a run: analyses of one subject, with the files that go with them."""
 
@@ -253,7 +239,6 @@ class Topic:
     title: str
     sections: tuple[Section, ...]
     opened: tuple[RankFiles, ...]
-    perfetto: Perfetto | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

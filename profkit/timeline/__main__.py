@@ -46,18 +46,6 @@ def main(argv: Sequence[str]) -> None:
     progress_events.emit("finished", **about)
 
 
-def archived(folder: Path, tool: str) -> bytes:
-    """Return the few steps of a run that are drawn if none are named, as a tar for Perfetto."""
-    defaults = _parser().parse_args([folder.name, "--tool", tool])
-    tables, _ = _tables(folder, tool, defaults.repeat, python=False)
-    how = {
-        "steps": few_steps(tables, defaults.skip_first, defaults.count),
-        "labels": _labels(_capture(folder, tool, defaults.repeat)),
-        "max_events": defaults.max_events,
-    }
-    return archive(timelines_by_rank(tables, **how), clocks_of(tables)[0], folder.name)
-
-
 def _run(args: argparse.Namespace) -> None:
     folder = RUNS / args.run
     tables, hashes = _tables(folder, args.tool, args.repeat, python=args.python)

@@ -51,6 +51,7 @@ def test_estimates_of_a_part_of_a_launch_do_not_count_for_the_launch():
     ).kernels
     assert (found.rule, found.gain_percent) == ("SOLBottleneck", 0.0)
     assert found.headline == "f1: Latency Issue."
+    assert found.evidence == {"time_ns": 900.0}
 
 
 def test_rules_about_a_hundredth_of_the_time_are_not_worth_a_word():

@@ -114,6 +114,12 @@ def test_stacks_begin_where_they_part():
     assert [row["stack"] for row in rows(alone, "stacks")] == ["x"]
 
 
+def test_rings_of_one_part_are_not_drawn():
+    assert [chart.kind for chart in run(block(10, 0)).charts] == ["bar"]
+    two = run(block(10, -1), block(10, 0, 3, FORWARD))
+    assert [chart.kind for chart in two.charts] == ["sunburst", "bar"]
+
+
 def test_the_flame_graph_has_all_of_the_peak_by_origin_with_whose_code_frames_are():
     result = run(block(100, -1), block(30, 0, 3, FORWARD), block(200, 2, -1, STEP))
     (detail,) = result.drawings["peak_frames"].details

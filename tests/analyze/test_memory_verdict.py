@@ -110,6 +110,16 @@ def test_running_out_of_memory_says_what_was_asked_and_what_was_free():
     assert "Make this one tensor smaller" not in found.advice
 
 
+def test_of_blocks_of_unknown_origin_the_line_alone_is_told():
+    blocks = [
+        block(30, 0, stack="load (m.py:9)", line="load (m.py:9)"),
+        block(10, 1, stack="g (b.py:2)", line="g (b.py:2)"),
+    ]
+    found = verdict(snapshot(blocks, 120, short=[SHORT]))
+    assert "of unknown origin" not in found.advice
+    assert found.advice.endswith("Of the peak load (m.py:9) has most, 75 %.")
+
+
 def test_one_request_for_more_than_the_peak_is_what_to_mend():
     asked = SHORT | {"size_bytes": 300 * MIB, "free_bytes": 290 * MIB}
     found = verdict(snapshot(HOLES, 120, short=[asked]))

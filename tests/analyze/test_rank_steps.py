@@ -113,3 +113,9 @@ def test_further_layers_are_read_when_they_are_asked_for():
     drawing = found.drawings["rank_steps"]
     assert [detail.name for detail in drawing.details] == ["cudaFree"]
     assert len(drawing.details[0].data()["values"]) == 13_000
+
+
+def test_a_map_of_one_cell_is_none():
+    result = testing.run(rank_steps.analyze, steps=[step(0, 3, 20)])
+    assert not result.drawings
+    assert result.abstentions[0].reason.startswith("one step of one rank was recorded")

@@ -84,7 +84,23 @@ def test_the_batch_at_the_peak_is_recommended_and_only_what_differs_is_shown():
     assert [row["is_slower"] for row in rows(found)] == ["yes", "yes", "fastest", "yes"]
     # The largest takes more memory and is slower.
     assert [row["pareto"] for row in rows(found)] == ["yes", "yes", "yes", "no"]
+    assert [row["run"] for row in found.tables["pareto"].records()] == [
+        *("run0", "run1", "run2", "run3"),
+        *["Pareto front"] * 3,
+    ]
+    (chart,) = found.charts
+    assert (chart.table, chart.color, chart.lines) == ("pareto", "run", ("Pareto front",))
     assert found.abstentions[0].what == "step time at other values of batch"
+
+
+def test_the_front_rises_with_memory_though_repeats_tell_little():
+    batches = [(asked(batch), steps(time, memory)) for batch, time, memory in (
+        (1, 10, 110), (2, 30, 120), (4, 39, 130), (8, 60, 100))]  # fmt: skip
+    drawn = swept(batches).tables["pareto"].records()
+    line = [row for row in drawn if row["run"] == "Pareto front"]
+    speeds = [row["throughput_per_s"] for row in line]
+    assert speeds == sorted(speeds)
+    assert len(line) < len(batches)
 
 
 def test_a_smaller_batch_with_most_of_the_throughput_is_named():

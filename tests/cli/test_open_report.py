@@ -13,7 +13,6 @@ import pytest
 
 from profkit.cli import main
 from profkit.cli.open_report import serving
-from profkit.tables import schema
 from tests.waiting import LIMIT_S
 
 
@@ -65,23 +64,6 @@ def test_files_of_the_results_are_served_and_timelines_are_handed_to_perfetto():
         assert status == 200
         assert "https://ui.perfetto.dev" in page
         assert ask(f"{timeline}?raw") == (200, "\x1f packed")
-
-
-def test_a_tar_of_all_ranks_is_made_when_it_is_asked_for_and_handed_to_perfetto(folder):
-    tables = folder / "results/runs/r/tables/torch_profiler"
-    tables.mkdir(parents=True)
-    kernel = {"rank": 3, "repeat": 0, "step": 5, "start_ns": 1000, "end_ns": 3000, "name": "gemm"}
-    for name in schema.TIMELINE:
-        rows = [kernel] if name == "kernels" else []
-        schema.frame(name, rows).to_parquet(tables / f"{name}.parquet")
-    (folder / "results/runs/r/manifest.json").write_text("{}")
-    with served() as ask:
-        status, page = ask("runs/r/timeline/torch_profiler.tar")
-        assert (status, "startupCommands" in page) == (200, True)
-        assert "perfetto_manifest.json" in ask("runs/r/timeline/torch_profiler.tar?raw")[1]
-        for missing in ("runs/r/timeline/nsys.tar", "runs/../timeline/torch_profiler.tar",
-                        "runs/s/timeline/torch_profiler.tar"):  # fmt: skip
-            assert ask(missing)[0] == 404
 
 
 @pytest.mark.parametrize(

@@ -40,15 +40,14 @@ def test_comments_stay_behind_and_texts_that_look_like_them_do_not(tmp_path):
 export function named(x) {
   // Why.
   const found = /** @type {string} */ ("http://a.b/*c*/");
-  return found + x; // beside
+  return found + x; // beside;
 }
 """
     script = joined(folder(tmp_path, page=text), "page.js")
     assert script.splitlines()[2:-2] == [
         "const $page = (() => {",
-        "function named(x) {",
-        'const found = ("http://a.b/*c*/");',
-        "return found + x; // beside",
+        'function named(x) {const found = ("http://a.b/*c*/");',
+        "return found + x; // beside;",
         "}",
         "return { named };",
     ]

@@ -1,6 +1,10 @@
 """The timeline of the page in a browser: what is drawn, chosen and kept in the hash."""
 
+import json
+import tarfile
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page
@@ -110,3 +114,66 @@ def test_the_whole_recording_and_two_steps_are_a_choice_away(page):
     page.locator(".timeline-rank", has_text="rank 0").first.wait_for(state="detached")
     page.get_by_text("Table of what is in sight").click()
     page.locator(".timeline details table", has_text="gemm").wait_for()
+
+
+def members(archive: Path) -> dict[str, Any]:
+    with tarfile.open(archive) as tar:
+        return {member.name: json.load(tar.extractfile(member)) for member in tar}
+
+
+def test_a_tar_for_perfetto_has_what_is_shown_of_each_rank_on_one_clock(page, tmp_path):
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save the timeline as tar for Perfetto").click()
+    saved.value.save_as(tmp_path / "timeline.tar")
+    files = members(tmp_path / "timeline.tar")
+    manifest = files.pop("perfetto_manifest.json")["perfetto_manifest"]
+    assert manifest["version"] == 1
+    assert [file["path"] for file in manifest["files"]] == list(files)
+    assert [file["machine"]["name"] for file in manifest["files"]] == page.locator(
+        ".timeline-rank"
+    ).all_inner_texts()
+    assert manifest["files"][1]["clocks"] == {"sync_to": {"file": "rank0.json"}, "offset_ns": 0}
+    events = [event for file in files.values() for event in file["traceEvents"]]
+    gemms = [event for event in events if event["name"] == "gemm"]
+    assert [(event["ph"], event["pid"], event["dur"]) for event in gemms] == [
+        ("X", 1, 140),
+        ("X", 2, 140),
+    ]
+    tracks = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert tracks == set(page.locator(".timeline-lane").evaluate_all(
+        "all => all.map(one => one.title.split(': ').slice(1).join(': '))"))  # fmt: skip
+
+
+def test_the_page_hands_the_tar_to_a_tab_of_perfetto_that_is_ready(page, tmp_path):
+    stand_in = """<script>addEventListener("message", ({ data, source, origin }) => {
+      if (data === "PING") source.postMessage("PONG", "*");
+      else window.given = { ...data.perfetto, origin };
+    });</script>"""
+    page.context.route("https://ui.perfetto.dev/**", lambda route: route.fulfill(
+        body=stand_in, content_type="text/html"))  # fmt: skip
+    with page.expect_popup() as opened_tab:
+        page.get_by_role("button", name="Open in Perfetto").click()
+    tab = opened_tab.value
+    tab.wait_for_function("window.given")
+    archive = tmp_path / "given.tar"
+    archive.write_bytes(bytes(tab.evaluate("[...new Uint8Array(given.buffer)]")))
+    assert {"perfetto_manifest.json", "rank0.json", "rank1.json"} == set(members(archive))
+    shown = page.get_by_label("What is shown").evaluate("menu => menu.selectedOptions[0].text")
+    assert tab.evaluate("given.title") == f"{page.locator('h1').inner_text()}, {shown}"
+    assert "startupCommands=" in tab.url
+    tab.close()
+
+
+def test_a_canvas_that_was_hidden_is_drawn_again_at_once(page, watched):
+    page.evaluate("""async () => {
+      const { body } = document;
+      const frame = () => new Promise(requestAnimationFrame);
+      body.style.display = "none";
+      await frame();
+      await new Promise(done => setTimeout(done));
+      body.style.display = "";
+      await frame();
+      await frame();
+    }""")
+    assert page.locator(CANVAS).evaluate(INKED) > 8
+    assert watched.complaints == []

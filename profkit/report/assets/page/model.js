@@ -80,8 +80,7 @@
  * @property {Link} file
  */
 /** @typedef {{rank: string, repeat: number, links: Link[]}} RankFiles */
-/** @typedef {{anchor: string, name: string, title: string, sections: Section[], opened: RankFiles[], perfetto: Perfetto | null}} Topic */
-/** @typedef {{archive: Link, trace: Link, command: string}} Perfetto */
+/** @typedef {{anchor: string, name: string, title: string, sections: Section[], opened: RankFiles[]}} Topic */
 /** @typedef {{link: Link, size_bytes: number, opens_with: string}} OpenFile */
 /**
  * @typedef {object} Attempt

@@ -3,13 +3,14 @@
 import { action, element, menu, searchBox } from "../elements.js";
 import { claimNow, isNamed } from "../evidence.js";
 import { human } from "../format.js";
-import { detailOf } from "../model.js";
-import { saveCanvas, saveSvg } from "../save.js";
+import { detailOf, report } from "../model.js";
+import { save, saveCanvas, saveSvg } from "../save.js";
 import { foldedTable } from "../table.js";
 import { sceneOf, stacked, wholeOf } from "./timeline_data.js";
 import { hasWords } from "./timeline_find.js";
 import { KEYS, listenToKeys } from "./timeline_keys.js";
 import { rangeTable, slicePanel, totalsTable } from "./timeline_panel.js";
+import { archiveOf, openInPerfetto } from "./timeline_perfetto.js";
 import { canvasOf, svgOf } from "./timeline_picture.js";
 import { listen } from "./timeline_pointer.js";
 import { TimelineView } from "./timeline_view.js";
@@ -97,7 +98,16 @@ class Timeline {
         action("Fit", { "aria-label": "Fit the chosen slice or range" }, () => view.fit()),
         action("All", { title: "Show everything" }, () => view.whole()), select,
         this.save("SVG", () => saveSvg(svgOf(view), "timeline")),
-        this.save("PNG", () => saveCanvas(canvasOf(view), "timeline"))));
+        this.save("PNG", () => saveCanvas(canvasOf(view), "timeline")),
+        action("tar", { class: "save", "aria-label": "Save the timeline as tar for Perfetto" },
+          () => save(archiveOf(view.scene, this.title()), "timeline.tar")),
+        action("Open in Perfetto", { class: "save",
+          title: "In a tab of ui.perfetto.dev, which sends nothing from this machine" },
+        () => openInPerfetto(archiveOf(view.scene, this.title()), this.title()))));
+  }
+
+  title() {
+    return `${report().title}, ${this.steps.selectedOptions[0].text}`;
   }
 
   /** @param {string} kind @param {() => void} act */
@@ -216,7 +226,8 @@ class Timeline {
   showLeftOut({ leftOut }) {
     this.left.textContent = leftOut.slices
       ? `${leftOut.slices.toLocaleString("en-US")} slices found no room here: the shortest of the`
-        + ` CPU threads, none longer than ${human(leftOut.longest_ns, "ns")}.` : "";
+        + ` CPU threads, none longer than ${human(leftOut.longest_ns, "ns")}. profkit timeline`
+        + " writes them all for Perfetto." : "";
     this.left.hidden = leftOut.slices === 0;
   }
 

@@ -117,6 +117,8 @@ export class TimelineView {
   resize() {
     const ratio = devicePixelRatio || 1;
     const { clientWidth: width, clientHeight: height } = this.canvas;
+    // On paper, or on no page, it keeps what it has.
+    if (!width) return;
     [this.canvas.width, this.canvas.height] = [width * ratio, height * ratio].map(Math.round);
     const across = this.minimap.clientWidth;
     this.minimap.style.height = `${minimapHeight(this.scene)}px`;
@@ -126,7 +128,7 @@ export class TimelineView {
     this.palette = paletteOf(this.canvas);
     const pen = this.strip.getContext("2d");
     pen?.scale(ratio, ratio);
-    if (pen && across) paintMinimap(pen, this.scene, across, this.palette);
+    if (pen) paintMinimap(pen, this.scene, across, this.palette);
     this.ask();
   }
 

@@ -4,10 +4,10 @@ import { kinds } from "../drawings/kinds.js";
 import { stateOf } from "../drawings/state.js";
 import { element } from "../elements.js";
 
-/** @param {import("../model.js").Placed} shown */
-export function drawing(shown) {
+/** @param {import("../model.js").Placed} shown @param {string} heading of what it stands below */
+export function drawing(shown, heading) {
   const made = element("figure", { class: "drawing", id: `drawing-${shown.name}` },
-    element("figcaption", {}, shown.title));
+    element("figcaption", shown.title === heading ? { class: "off" } : {}, shown.title));
   const draw = kinds[shown.kind];
   if (!shown.data) {
     made.append(element("p", { class: "note cut" },

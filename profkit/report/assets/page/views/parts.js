@@ -200,10 +200,13 @@ export function verdict(shown, drawn) {
         ...evidenceOf(other));
     }
   }
-  made.append(element("p", { class: "trust" },
-    element("b", {}, `Confidence ${shown.confidence}.`),
-    ...shown.failed.flatMap((text) => [" ", element("span", { class: "cut" }, text)]),
-    ` ${shown.passed.join(" ")}`));
+  // Of memory or kernels alone, it stands beside the advice.
+  if (shown.limiter || !shown.others.some(({ advice }) => advice)) {
+    made.append(element("p", { class: "trust" },
+      element("b", {}, `Confidence ${shown.confidence}.`),
+      ...shown.failed.flatMap((text) => [" ", element("span", { class: "cut" }, text)]),
+      ` ${shown.passed.join(" ")}`));
+  }
   return made;
 }
 

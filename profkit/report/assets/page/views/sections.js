@@ -5,7 +5,7 @@ import { stateNow } from "../drawings/state.js";
 import { element } from "../elements.js";
 import { chosenWords, filtered } from "../filters.js";
 import { drawing } from "./drawings.js";
-import { anchor, command, drawer, explain, finding, notKnown, tiles } from "./parts.js";
+import { anchor, drawer, explain, finding, notKnown, tiles } from "./parts.js";
 
 /** @typedef {import("../model.js").Section} Section */
 /** @typedef {import("../model.js").Drawn} Drawn */
@@ -30,7 +30,7 @@ export function section(shown, drawn) {
     made.append(...tiles(shown.numbers));
   }
   made.append(...shown.findings.map((one) => finding(one, [], [])));
-  made.append(...shown.drawings.map((i) => drawing(drawn.drawings[i])));
+  made.append(...shown.drawings.map((i) => drawing(drawn.drawings[i], shown.title)));
   const all = shown.charts.map((i) => drawn.charts[i]);
   const [first, ...more] = shown.tables.map((i) => drawn.tables[i]);
   const pieces = [...(all.length ? [charts(all, drawn)] : []),
@@ -112,7 +112,6 @@ export function topicView(topic, drawn) {
       ...topic.sections.map((one) => element("li", {},
         element("a", { href: `#${one.anchor}` }, one.title)))));
   }
-  if (topic.perfetto) made.append(perfetto(topic.perfetto));
   made.append(...topic.sections.map((one) => section(one, drawn)));
   if (topic.opened.length) {
     const head = ["Rank", "Repeat", "Open beside this page"];
@@ -122,21 +121,6 @@ export function topicView(topic, drawn) {
           index ? [" · ", anchor(link)] : [anchor(link)])))])));
   }
   return made;
-}
-
-/**
- * The way to Perfetto; a page that was opened as a file may not hand one over.
- * @param {import("../model.js").Perfetto} shown
- */
-function perfetto({ archive, trace, command: text }) {
-  if (location.protocol !== "file:") {
-    return element("p", {}, anchor({ ...archive, text: "Open in Perfetto" }),
-      ": each rank with its name, all on one clock.");
-  }
-  return explain("Open in Perfetto", element("p", {}, element("code", {}, "profkit open"),
-    " shows this page with a link that does. Or drag to ui.perfetto.dev: ",
-    element("a", { href: trace.href, download: "" }, trace.text),
-    `, or ${archive.text}, which this writes:`), command(text, "Command"));
 }
 
 /**
