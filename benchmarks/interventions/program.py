@@ -6,6 +6,7 @@ It knows nothing of profkit. A stopwatch measures what was added, in the steps t
 import gc
 import json
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -15,9 +16,12 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
 
-WARM, TIMED, RECORDED = 4, 30, 10
+WARM, TIMED, RECORDED = 4, 60, 30
 BATCH, WIDTH = 128, 512
-_SCHEDULE = {"wait": 0, "warmup": 2, "active": RECORDED, "repeat": 1}
+RECORDED_FROM = 2
+"""Number of the first recorded step, as the profiler counts them."""
+
+_SCHEDULE = {"wait": 0, "warmup": RECORDED_FROM, "active": RECORDED, "repeat": 1}
 
 
 @dataclass
@@ -54,7 +58,7 @@ class Samples(Dataset[torch.Tensor]):
         self.data = torch.randn(BATCH, WIDTH)
 
     def __len__(self) -> int:
-        return BATCH * (WARM + TIMED + RECORDED + 4)
+        return BATCH * (WARM + 2 * TIMED + RECORDED + 4)
 
     def __getitem__(self, index: int) -> torch.Tensor:
         if index % BATCH == 0 and self.added.sleep_ms:
@@ -82,8 +86,12 @@ class Stopwatch:
         return total
 
 
-def run(added: Added, done: Added, folder: str, rank: int = 0) -> None:
-    """Train with a clock, every second step as `done` has it, then with a profiler; leave both."""
+def run(added: Added, done: Added | None, folder: str, rank: int = 0) -> None:
+    """Train with a clock, with a profiler and with a clock again, and leave what they saw.
+
+    Of the steps without a profiler every second one is as `done` has it. They are taken before and
+    after the recorded ones, so that all meet a machine that is as busy; none are without `done`.
+    """
     torch.set_num_threads(added.threads)
     torch.manual_seed(0)
     if added.ranks > 1:
@@ -97,14 +105,10 @@ def run(added: Added, done: Added, folder: str, rank: int = 0) -> None:
     samples = Samples(added, watch)
     train = Step(samples, model, watch)
     gc.collect()
-    for number in range(WARM + TIMED):
-        samples.added = done if number % 2 else added
-        start = time.perf_counter()
+    for _ in range(WARM):
         train()
-        if number >= WARM:
-            times = measured.done if number % 2 else measured.steps
-            times.append((time.perf_counter() - start) * 1000)
-    samples.added = added
+    if done:
+        _timed(train, samples, (added, done), measured)
     schedule = torch.profiler.schedule(**_SCHEDULE)
     activities = [torch.profiler.ProfilerActivity.CPU]
     trace = f"{folder}/rank{rank}.json"
@@ -113,15 +117,30 @@ def run(added: Added, done: Added, folder: str, rank: int = 0) -> None:
         schedule=schedule,
         on_trace_ready=lambda profiler: profiler.export_chrome_trace(trace),
     ) as profiler:
-        for number in range(_SCHEDULE["warmup"] + RECORDED):
+        for number in range(RECORDED_FROM + RECORDED):
             watch.taken()
             train()
             profiler.step()
-            if number >= _SCHEDULE["warmup"]:
+            if number >= RECORDED_FROM:
                 measured.added.append(watch.taken())
+    if done:
+        _timed(train, samples, (added, done), measured)
     Path(folder, f"measured{rank}.json").write_text(json.dumps(asdict(measured)))
     if added.ranks > 1:
         dist.destroy_process_group()
+
+
+def _timed(
+    train: Callable[[], None], samples: Samples, turns: tuple[Added, Added], measured: Measured
+) -> None:
+    """Take steps without a profiler, with each of the two things added in turn."""
+    for number in range(TIMED):
+        samples.added = turns[number % 2]
+        start = time.perf_counter()
+        train()
+        times = measured.done if number % 2 else measured.steps
+        times.append((time.perf_counter() - start) * 1000)
+    samples.added = turns[0]
 
 
 class Step:

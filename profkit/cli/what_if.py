@@ -9,21 +9,22 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from statistics import fmean
 
 from profkit.analyze.division.names import parts_of
 from profkit.analyze.shared.what_if import Prediction, Step
 from profkit.cli.explained import unprofiled_ms
-from profkit.cli.measured_run import measured
+from profkit.cli.measured_run import METRICS, measured
 from profkit.cli.run_folders import RunFolder, last_selected, run_named
 from profkit.core.errors import InputError
 from profkit.core.formatting import milliseconds, shortened
 from profkit.core.settings import nearest
 
 _GONE, _HALF = 1.0, 0.5
+_MS = 1e6
 _LISTED = 10
 _SMALL = 0.02
 _SAME = 0.95
+_SEEN = 0.05
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,8 +60,8 @@ def main(argv: Sequence[str]) -> None:
             hint="profkit show --notes says why; profkit run makes results anew",
         )
     step = Step(causes)
-    times = list(unprofiled_ms(known).values())
-    now_ms = fmean(times) if times else None
+    # The number that everything else prints, too.
+    now_ms = known.metrics[METRICS["step_time"]].value / _MS if unprofiled_ms(known) else None
     if args.without or args.halve:
         asked = [_less(args.without, args.halve, step)]
     else:
@@ -107,5 +108,7 @@ def _text(run: RunFolder, found: Sequence[tuple[Less, Prediction]]) -> Iterator[
         ends = [milliseconds(ms) for ms in (prediction.low_ms, prediction.high_ms)]
         bounds = "" if len(set(ends)) == 1 else f", between {ends[0]} and {ends[1]}"
         share = prediction.gain_ms / prediction.step_ms
-        left = f"{milliseconds(prediction.predicted_ms):>8} ms ({-share:.0%}{bounds})"
+        few = abs(prediction.gained_share - share) > _SEEN
+        over_all = f"; {-prediction.gained_share:.0%} over all steps" if few else ""
+        left = f"{milliseconds(prediction.predicted_ms):>8} ms ({-share:.0%}{bounds}{over_all})"
         yield f"{left}  {shortened(less.words)}"

@@ -33,7 +33,8 @@ class Prediction:
     """Time of a step now: without a profiler where it was timed so, as traced otherwise."""
 
     predicted_ms: float
-    """The share of the traced step that is left, of `step_ms`."""
+    """The share of the traced step that is left, of `step_ms`: of the median step where that is
+    the median, and of their mean otherwise."""
 
     low_ms: float
     """All of the causes' exposed time is gained, which is the gain that the verdict gives, and some
@@ -41,7 +42,10 @@ class Prediction:
 
     high_ms: float
     """The least gain: the CPU has time to spare only where it is blocked in a call, the profiler
-    made the causes look longer, and steps or repeats vary."""
+    made the causes look longer, few steps have them, and steps or repeats vary."""
+
+    gained_share: float
+    """What is gained of all steps together; the median step gains less of a cause in few steps."""
 
     @property
     def gain_ms(self) -> float:
@@ -56,11 +60,10 @@ class Step:
         parts, ranks = (causes.tables[name] for name in ("parts", "ranks"))
         self._rows = pd.DataFrame(parts.rows, columns=list(parts.columns))
         self._ranks = pd.DataFrame(ranks.rows, columns=list(ranks.columns)).set_index("rank")
-        self._steps_ms = np.empty(0)
+        self._by_step = pd.DataFrame(columns=["rank", "step_time_ns"])
         if (steps := causes.tables.get("by_step")) is not None:
             by_step = pd.DataFrame(steps.rows, columns=list(steps.columns))
-            of_rank = by_step["rank"].isin(self._ranks.index[self._decides])
-            self._steps_ms = by_step["step_time_ns"].to_numpy(np.float64)[of_rank] / _MS
+            self._by_step = by_step[by_step["rank"].isin(self._ranks.index[self._decides])]
         levels = zip(*(self._rows[level] for level in PARTS), strict=True)
         self._ids = [list(_ids(*of_row)) for of_row in levels]
 
@@ -81,7 +84,8 @@ class Step:
     def without(self, less: Mapping[str, float], unprofiled_ms: float | None = None) -> Prediction:
         """Predict the step time if these shares of causes, 0 to 1, were gone.
 
-        A cause of which parts are given as well counts once, with the larger share.
+        A cause of which parts are given as well counts once, with the larger share. Predicted is
+        the median of steps without a profiler if it is given, or else the mean of traced ones.
         """
         share = np.array([max(less.get(name, 0.0) for name in ids) for ids in self._ids])
         time = self._rows["ms_per_step"].to_numpy(np.float64)
@@ -104,21 +108,50 @@ class Step:
         # The profiler, and what else the machine did meanwhile, made all causes longer or shorter.
         scale = step_ms / traced_ms
         exposed = (of_gpu + of_cpu)[:, self._decides].mean()
-        gain = float(gains.mean()) * scale
+        mean_gain = float(gains.mean()) * scale
+        of_median, *others = [1.0] if unprofiled_ms is None else self._of_median(time * share)
+        gain = min(mean_gain * of_median, step_ms)
         # What is not known better than the time of a step itself.
         spread = self._spread_ms(gains)
-        sure = float(least.mean()) * min(1.0, scale) - spread
-        most = max(float(gains.mean()), float(exposed + waited.mean())) * max(1.0, scale) + spread
+        sure = float(least.mean()) * min(1.0, scale, of_median, *others) - spread
+        most = max(float(gains.mean()), float(exposed + waited.mean())) * max(1.0, scale)
+        most = max(most, mean_gain * max(of_median, *others, 0.0))
         return Prediction(
             step_ms=step_ms,
             predicted_ms=step_ms - gain,
-            low_ms=max(step_ms - most, 0.0),
+            low_ms=max(step_ms - most - spread, 0.0),
             high_ms=step_ms - min(max(sure, 0.0), gain),
+            gained_share=mean_gain / step_ms if step_ms else 0.0,
         )
+
+    def _of_median(self, gone: NDArray[np.float64]) -> list[float]:
+        """Return the gain of the median step over that of the mean one.
+
+        `gone` is what each row loses. In which steps a cause has a part is not known: first as if
+        it were the same share in each, then as if in the longest first, then as if in those last.
+        """
+        of_rank = self._rows["rank"].isin(self._ranks.index[self._decides])
+        sums = self._rows.assign(gone=gone)[of_rank].groupby("cause")[["ms_per_step", "gone"]].sum()
+        sums = sums[sums["gone"] > 0]
+        if self._by_step.empty or sums.empty:
+            return [1.0]
+        times = self._by_step[[f"{cause}_ns" for cause in sums.index]].to_numpy(np.float64)
+        if not times.any():
+            return [1.0]
+        steps = self._by_step["step_time_ns"].to_numpy(np.float64)
+        less = times.sum(axis=0) * (sums["gone"] / sums["ms_per_step"]).to_numpy()
+        usual = np.minimum(times, np.median(times, axis=0))
+        ways = (times, times), (times - usual, usual), (usual, times - usual)
+        gains = [_filled(less, first, then) for first, then in ways]
+        return [
+            float((1 - np.median(steps - gain) / np.median(steps)) * steps.mean() / gain.mean())
+            for gain in gains
+        ]
 
     def _spread_ms(self, gains: Times) -> float:
         """Return half the width of the interval of a mean: over repeats, or over steps of one."""
-        values = gains if len(gains) > 1 else self._steps_ms
+        steps_ms = self._by_step["step_time_ns"].to_numpy(np.float64) / _MS
+        values = gains if len(gains) > 1 else steps_ms
         return float(half_width(values, _CONFIDENCE)) if len(values) > 1 else 0.0
 
     @property
@@ -136,6 +169,18 @@ class Step:
         """Return a time of each rank in ms."""
         times: Times = self._ranks[column].to_numpy(np.float64) / _MS
         return times
+
+
+def _filled(amounts: Times, first: Times, then: Times) -> Times:
+    """Return the sum in each row if these amounts of each column lie in `first` if they can."""
+    room, more = first.sum(axis=0), then.sum(axis=0)
+    here = np.minimum(amounts, room)
+    shares = [
+        np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+        for part, whole in ((here, room), (amounts - here, more))
+    ]
+    filled: Times = first @ shares[0] + then @ shares[1]
+    return filled
 
 
 def _ids(cause: str, *parts: str) -> Iterator[str]:

@@ -57,6 +57,41 @@ def test_steps_that_vary_make_the_bounds_wider():
     assert found.high_ms > found.predicted_ms + 0.3
 
 
+def test_a_cause_in_few_steps_is_no_part_of_the_median_step():
+    columns = ("rank", "repeat", "step", "step_time_ns", "cpu_operators_ns", "python_ns")
+    usual = [(0, 0, number, 10e6, 10e6, 0.0) for number in range(3)]
+    by_step = (columns, (*usual, (0, 0, 3, 50e6, 10e6, 40e6)))
+    one = step((0, "cpu_operators", "", 10.0), (0, "python", "", 10.0), by_step=by_step)
+    found = one.without({"python": 1.0}, unprofiled_ms=10.0)
+    assert found.predicted_ms == pytest.approx(10.0)
+    assert found.gained_share == pytest.approx(0.5)
+    assert found.low_ms <= 5.0
+    assert found.high_ms == pytest.approx(10.0)
+    # What is in every step is most of the median one.
+    found = one.without({"cpu_operators": 0.5}, unprofiled_ms=10.0)
+    assert found.predicted_ms == pytest.approx(5.0)
+    assert found.gained_share == pytest.approx(0.25)
+    # The mean has its part of both.
+    assert one.without({"python": 1.0}).predicted_ms == pytest.approx(10.0)
+
+
+def test_bounds_hold_wherever_in_the_steps_a_part_of_a_cause_is():
+    columns = ("rank", "repeat", "step", "step_time_ns", "python_ns")
+    usual = [(0, 0, number, 1e8 + number, 1e8 + number) for number in range(60)]
+    long = [(0, 0, number, 5e8, 5e8) for number in range(60, 80)]
+    one = step(
+        (0, "python", "line(1): main", 100.0),
+        (0, "python", "line(9): save", 100.0),
+        by_step=(columns, (*usual, *long)),
+    )
+    save, main = (
+        one.without({f"python.line({name}": 1.0}, unprofiled_ms=100.0)
+        for name in ("9): save", "1): main")
+    )
+    assert save.high_ms == pytest.approx(100.0, rel=0.01)
+    assert main.low_ms == pytest.approx(0.0, abs=1.0)
+
+
 RANKS_OF_TWO = ((0, 0.0, 0.0, "true"), (1, 0.0, 0.0, "false"))
 
 
