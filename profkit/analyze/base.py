@@ -137,6 +137,9 @@ class Analysis:
     map: Callable[..., Any] | None = field(default=None, repr=False, kw_only=True)
     """Function that makes something small of a part of the tables."""
 
+    map_config: type[Settings] = field(default=Settings, kw_only=True)
+    """The settings that `map` reads: `config`, or what that inherits."""
+
     run: Callable[..., Result] = field(repr=False)
     """The function."""
 
@@ -170,7 +173,10 @@ def analysis(
 
     With `mapped_by` not all rows are in memory at one time: that function gets the tables which
     its parameters name, of some ranks or across runs of one run, and the settings. It returns
-    something small, such as sums; the parameter ``mapped: Mapped`` has all that it returned.
+    something small, such as sums; the parameter ``mapped: Mapped`` has all that it returned. Of
+    many ranks, each batch is a job of its own: then it returns frames by name, of numbers and text.
+    These jobs run again when its module changes, or a setting of the class of its own ``config``,
+    which that of the analysis may inherit: put both into a module apart.
 
     Across runs, tables have the further Categorical column ``run``, whose categories are the runs
     in the order of the selection. `ByRun` stands for `Result`, ``ByRun | None`` for
@@ -191,7 +197,6 @@ def _registered(
     mapped_by: Callable[..., Any] | None,
 ) -> Analysis:
     """Return what the signatures say that `function` and its map read."""
-    parameters = inspect.signature(function, eval_str=True).parameters
     of_map = _annotations(mapped_by) if mapped_by else {}
     annotations = of_map | _annotations(function)
     _check_map(function, of_map, has_mapped=annotations.pop(_MAPPED, None) is not None)
@@ -219,9 +224,10 @@ def _registered(
         compares_ranks=compares_ranks,
         reads_recordings=_RECORDINGS in kinds,
         run_parameters=tuple(name for name in kinds if name in _RUN_PARAMETERS),
-        config=_config(function, parameters),
+        config=_config(function),
         mapped_tables=tuple(of_map),
         map=mapped_by,
+        map_config=_config(mapped_by) if mapped_by else Settings,
         run=_mapping(function, mapped_by, across) if mapped_by else function,
         across=across,
     )
@@ -320,9 +326,8 @@ def _check(function: Callable[..., Any], name: str, kind: object, across: str) -
         raise _error(function, f"unknown table {name!r}; known: {', '.join(TABLES)}")
 
 
-def _config(
-    function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter]
-) -> type[Settings]:
+def _config(function: Callable[..., Any]) -> type[Settings]:
+    parameters = inspect.signature(function, eval_str=True).parameters
     kind: object = parameters[_CONFIG].annotation if _CONFIG in parameters else None
     if not (isinstance(kind, type) and issubclass(kind, Settings)):
         raise _error(function, "must take `config`, annotated with a subclass of Settings")

@@ -17,7 +17,7 @@ from profkit.capture import tools
 from profkit.capture.base import Tool
 from profkit.capture.launchers import launcher as launcher_named
 from profkit.capture.launchers.base import RankLauncher
-from profkit.convert import produced
+from profkit.convert import has_converter, produced
 from profkit.core import registry, resources, run_settings, secret_store
 from profkit.core.errors import ConfigError
 from profkit.core.fingerprint import TIMELINE_CODE, fingerprint
@@ -158,6 +158,7 @@ def _tool_plan(name: str, tool: Tool, repeats: int) -> ToolPlan:
         tables=tables,
         code=fingerprint("profkit.convert", registry.converter_module(name)),
         repeats=repeats if tool.is_repeated else 1,
+        has_converter=has_converter(name),
         is_alone=tool.needs_exclusive_machine,
         records_all_ranks=tool.records_all_ranks,
         timeline_code=fingerprint(*TIMELINE_CODE) if drawn else "",
@@ -166,6 +167,7 @@ def _tool_plan(name: str, tool: Tool, repeats: int) -> ToolPlan:
 
 
 def _analysis_plan(name: str, analysis: Analysis) -> AnalysisPlan:
+    map_module = analysis.map.__module__ if analysis.map and not analysis.across else ""
     return AnalysisPlan(
         tables=analysis.tables,
         tables_by_tool=analysis.tables_by_tool,
@@ -174,6 +176,9 @@ def _analysis_plan(name: str, analysis: Analysis) -> AnalysisPlan:
         run_parameters=analysis.run_parameters,
         compares_ranks=analysis.compares_ranks,
         code=fingerprint("profkit.analyze", registry.module_names("profkit.analyze")[name]),
+        map_code=fingerprint("profkit.analyze", map_module) if map_module else "",
+        map_module=map_module,
+        map_settings=tuple(one.name for one in fields(analysis.map_config)) if map_module else (),
     )
 
 
