@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 
 from profkit import analyze
-from profkit.analyze.base import Analysis, Recording, Recordings
+from profkit.analyze.base import Analysis, Recording, Recordings, ResultTables
 from profkit.analyze.shared import mapped_frames
 from profkit.analyze.shared.read_tables import (
     frame,
@@ -164,11 +165,12 @@ def _inputs(analysis: Analysis, tables: list[Path], results: list[Path]) -> dict
         inputs[name] = read(own) if own else None
     for name in analysis.results:
         found = _files_named(name, results)
-        if not (by_run := _results(found)):
+        if not (by_run := _results(found, analysis.tables_of_results.get(name))):
             raise InputError(f"the analysis {name} failed, whose result this one reads")
         inputs[name] = by_run if analysis.across else next(iter(by_run.values()))
     for name in analysis.results_if_there:
-        by_run = _results([path for path in results if path.stem == name])
+        found = [path for path in results if path.stem == name]
+        by_run = _results(found, analysis.tables_of_results.get(name))
         inputs[name] = by_run if analysis.across else next(iter(by_run.values()), None)
     if analysis.reads_recordings:
         inputs["recordings"] = _recordings(tables)
@@ -204,9 +206,10 @@ def _captures_behind(folder: Path) -> Path:
     return folder.parent.parent / "capture" / folder.name
 
 
-def _results(paths: Sequence[Path]) -> dict[str, result.Result]:
+def _results(paths: Sequence[Path], tables: ResultTables | None) -> dict[str, result.Result]:
     """Return the results of one analysis by run, without the runs in which it failed."""
-    documents = {path.resolve().parents[1].name: readable(path, result.read) for path in paths}
+    read = partial(result.read, tables=tables)
+    documents = {path.resolve().parents[1].name: readable(path, read) for path in paths}
     found = documents.items()
     return {run: document.result for run, document in found if document.status == "ok"}
 
