@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         Columns,
         Mapped,
         OfTool,
+        ResultTables,
         analysis,
     )
     from profkit.capture.base import NullRecorder, Problem, Rank, Recorder, Session, Wrapper
@@ -88,6 +89,7 @@ __all__ = [
     "Raw",
     "Recorder",
     "Result",
+    "ResultTables",
     "Sample",
     "SavedBytes",
     "Session",

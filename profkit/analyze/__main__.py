@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pandas as pd
 import pyarrow as pa
 
 from profkit import analyze
-from profkit.analyze.base import Analysis, Recording, Recordings
+from profkit.analyze.base import Analysis, Recording, Recordings, ResultTables
+from profkit.analyze.shared import mapped_frames
 from profkit.analyze.shared.read_tables import (
     frame,
     frame_of_runs,
@@ -25,6 +27,7 @@ from profkit.core.checksums import sha256
 from profkit.core.errors import InputError, PluginError, ProfkitError
 from profkit.core.fingerprint import provenance
 from profkit.core.hardware import AUTO, Hardware, read_hardware, reported_hardware
+from profkit.core.rank_spans import RankSpan
 from profkit.core.settings import Settings, checked, from_json
 from profkit.process import malloc
 
@@ -39,14 +42,15 @@ def main(argv: Sequence[str]) -> None:
     # Arrow's own allocator keeps half as much as the tables take.
     pa.set_memory_pool(pa.system_memory_pool())
     # results/runs/<run>/analyze/<name>.json, or results/selection/analyze/<name>.json
-    about = {"stage": "analyze", "run": options.out.resolve().parent.parent.name}
+    run = options.out.resolve().parents[2 if options.ranks else 1].name
+    about = {"stage": "analyze", "run": run}
     about |= {"name": options.name, "log": ""}
     progress_events.emit("started", **about)
     try:
         # Arrow strings suit long columns: looking up a few column names takes twice as long.
         strings = pd.option_context("mode.string_storage", "python")
         with strings, job_usage.recorded(options.usage):
-            _run(options)
+            _map(options) if options.ranks else _run(options)
     except BaseException:
         progress_events.emit("failed", **about)
         raise
@@ -61,12 +65,15 @@ def _run(options: argparse.Namespace) -> None:
         name: from_json(f"--{name}", getattr(options, name)) for name in analysis.run_parameters
     }
     hashes = {str(path): readable(path, job_record.verified) for path in options.tables}
-    hashes |= {str(path): readable(path, sha256) for path in options.results}
+    others = (*options.results, *options.maps)
+    hashes |= {str(path): readable(path, sha256) for path in others}
     document = result.Document(
         analysis=options.name,
         title=analysis.title,
         summary=analysis.summary,
-        result=result_of(analysis, config, sections, options.tables, options.results),
+        result=result_of(
+            analysis, config, sections, options.tables, options.results, maps=options.maps
+        ),
         provenance=provenance(
             analyze.__name__,
             registry.module_name("analysis", analyze.__name__, options.name),
@@ -80,21 +87,46 @@ def _run(options: argparse.Namespace) -> None:
     result.write(options.out, document)
 
 
-def result_of(
+def _map(options: argparse.Namespace) -> None:
+    """Leave what the map of an analysis makes of some ranks."""
+    analysis = analyze.analysis(options.name)
+    if analysis.map is None or analysis.across:
+        raise InputError(f"the analysis {options.name} has no map of ranks")
+    where = f"analyses.{options.name}"
+    config = checked(where, analysis.map_config, from_json("--settings", options.settings))
+    files = {name: _files_named(name, options.tables) for name in analysis.mapped_tables}
+    hashes = {str(path): readable(path, job_record.verified) for path in options.tables}
+    batches = rank_batches(files, analysis.columns, options.ranks)
+    made_by = provenance(
+        analyze.__name__,
+        analysis.map.__module__,
+        asdict(config),
+        hashes,
+    )
+    parts = (analysis.map(**rows, config=config) for _, rows in batches)
+    mapped_frames.write(options.out, parts, made_by, options.attempt)
+
+
+def result_of(  # noqa: PLR0913 - the arguments of the job
     analysis: Analysis,
     config: Settings,
     sections: Mapping[str, dict[str, Any]],
     tables: list[Path],
     results: list[Path],
+    *,
+    maps: Sequence[Path] = (),
 ) -> result.Result:
     """Run `analysis` on those of the given tables and results that its parameters name.
 
+    `maps` are what other jobs have made of the tables that it maps; without, that is done here.
     `sections` are the parts of the run's configuration that it reads, by the parameter's name.
     """
     inputs = _inputs(analysis, tables, results)
     for name, section in sections.items():
         inputs[name] = _read_section(analysis, name, section, tables)
-    if analysis.map:
+    if maps:
+        inputs["mapped"] = mapped_frames.read(maps)
+    elif analysis.map:
         parts = run_by_run if analysis.across else rank_batches
         files = {name: _files_named(name, tables) for name in analysis.mapped_tables}
         inputs["mapped"] = {
@@ -133,11 +165,12 @@ def _inputs(analysis: Analysis, tables: list[Path], results: list[Path]) -> dict
         inputs[name] = read(own) if own else None
     for name in analysis.results:
         found = _files_named(name, results)
-        if not (by_run := _results(found)):
+        if not (by_run := _results(found, analysis.tables_of_results.get(name))):
             raise InputError(f"the analysis {name} failed, whose result this one reads")
         inputs[name] = by_run if analysis.across else next(iter(by_run.values()))
     for name in analysis.results_if_there:
-        by_run = _results([path for path in results if path.stem == name])
+        found = [path for path in results if path.stem == name]
+        by_run = _results(found, analysis.tables_of_results.get(name))
         inputs[name] = by_run if analysis.across else next(iter(by_run.values()), None)
     if analysis.reads_recordings:
         inputs["recordings"] = _recordings(tables)
@@ -173,9 +206,10 @@ def _captures_behind(folder: Path) -> Path:
     return folder.parent.parent / "capture" / folder.name
 
 
-def _results(paths: Sequence[Path]) -> dict[str, result.Result]:
+def _results(paths: Sequence[Path], tables: ResultTables | None) -> dict[str, result.Result]:
     """Return the results of one analysis by run, without the runs in which it failed."""
-    documents = {path.resolve().parents[1].name: readable(path, result.read) for path in paths}
+    read = partial(result.read, tables=tables)
+    documents = {path.resolve().parents[1].name: readable(path, read) for path in paths}
     found = documents.items()
     return {run: document.result for run, document in found if document.status == "ok"}
 
@@ -236,6 +270,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--results", type=Path, nargs="*", default=[], help="results of analyses that it reads"
+    )
+    parser.add_argument(
+        "--ranks",
+        type=RankSpan.parsed,
+        help="sum up these alone, as in 0:128, for another job to go on",
+    )
+    parser.add_argument(
+        "--maps", type=Path, nargs="*", default=[], help="what such jobs have left, of all ranks"
     )
     parser.add_argument("--hardware", default="{}", help="peaks of the GPU, as JSON")
     parser.add_argument("--behaviour", default="{}", help="settings of the run, as JSON")

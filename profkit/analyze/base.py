@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, Self, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args, get_origin
 
 import pandas as pd
 
@@ -12,6 +12,8 @@ from profkit.core.hardware import Hardware
 from profkit.core.result import Result
 from profkit.core.settings import Settings
 from profkit.tables.schema import TABLES
+
+T = TypeVar("T")
 
 ByTool = dict[str, pd.DataFrame]
 """Annotate a parameter with this to get the table from every enabled tool that makes it."""
@@ -28,6 +30,19 @@ class Columns(tuple[str, ...]):
 
     ``cpu_ops: Annotated[pd.DataFrame, Columns("rank start_ns end_ns")]``, or `ByTool` and its kin
     instead of the frame.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, names: str) -> Self:
+        """Split `names` at spaces."""
+        return super().__new__(cls, names.split())
+
+
+class ResultTables(tuple[str, ...]):
+    """Tables of other results that an analysis across runs reads: the others take no memory.
+
+    ``memory_peak: Annotated[ByRun | None, ResultTables("phases")]``
     """
 
     __slots__ = ()
@@ -94,13 +109,13 @@ class Analysis:
     """Docstring of the function: what its numbers mean."""
 
     tables: tuple[str, ...]
-    """Tables that it reads from the first enabled tool that makes them."""
+    """ResultTables that it reads from the first enabled tool that makes them."""
 
     columns: Mapping[str, Columns]
     """Columns that it reads of some tables, by any tool; it reads all columns of the others."""
 
     tables_by_tool: tuple[str, ...]
-    """Tables that it reads from every enabled tool that makes them."""
+    """ResultTables that it reads from every enabled tool that makes them."""
 
     optional: tuple[str, ...]
     """Those of `tables_by_tool` that may be missing."""
@@ -109,10 +124,13 @@ class Analysis:
     """Those of `optional` of which at least one must exist."""
 
     tables_of_tools: Mapping[str, OfTool]
-    """Tables that it reads from one tool if that is enabled, by parameter."""
+    """ResultTables that it reads from one tool if that is enabled, by parameter."""
 
     results: tuple[str, ...]
     """Other analyses whose result it reads."""
+
+    tables_of_results: Mapping[str, ResultTables] = field(default_factory=dict, kw_only=True)
+    """ResultTables that it reads of some of these results; it reads all tables of the others."""
 
     run_parameters: tuple[str, ...]
     """Parts of the run's configuration that it reads: hardware, behaviour, both or none."""
@@ -136,6 +154,9 @@ class Analysis:
 
     map: Callable[..., Any] | None = field(default=None, repr=False, kw_only=True)
     """Function that makes something small of a part of the tables."""
+
+    map_config: type[Settings] = field(default=Settings, kw_only=True)
+    """The settings that `map` reads: `config`, or what that inherits."""
 
     run: Callable[..., Result] = field(repr=False)
     """The function."""
@@ -170,10 +191,14 @@ def analysis(
 
     With `mapped_by` not all rows are in memory at one time: that function gets the tables which
     its parameters name, of some ranks or across runs of one run, and the settings. It returns
-    something small, such as sums; the parameter ``mapped: Mapped`` has all that it returned.
+    something small, such as sums; the parameter ``mapped: Mapped`` has all that it returned. Of
+    many ranks, each batch is a job of its own: then it returns frames by name, of numbers and text.
+    These jobs run again when its module changes, or a setting of the class of its own ``config``,
+    which that of the analysis may inherit: put both into a module apart.
 
     Across runs, tables have the further Categorical column ``run``, whose categories are the runs
-    in the order of the selection. `ByRun` stands for `Result`, ``ByRun | None`` for
+    in the order of the selection. `ByRun` stands for `Result`, with `ResultTables` without all
+    other tables of each, ``ByRun | None`` for
     ``Result | None``, and hardware and behaviour are dictionaries by run.
     """
 
@@ -191,14 +216,14 @@ def _registered(
     mapped_by: Callable[..., Any] | None,
 ) -> Analysis:
     """Return what the signatures say that `function` and its map read."""
-    parameters = inspect.signature(function, eval_str=True).parameters
     of_map = _annotations(mapped_by) if mapped_by else {}
     annotations = of_map | _annotations(function)
     _check_map(function, of_map, has_mapped=annotations.pop(_MAPPED, None) is not None)
-    columns = {name: found for name, kind in annotations.items() if (found := _columns(kind))}
+    columns = _marked(annotations, Columns, (pd.DataFrame, *_BY_TOOL))
+    of_results = _marked(annotations, ResultTables, (ByRun, ByRun | None))
     of_tools = {name: of for name, kind in annotations.items() if (of := _of_tool(kind))}
     kinds = {
-        name: _without_columns(kind) if name in columns else kind
+        name: _unmarked(kind) if name in (*columns, *of_results) else kind
         for name, kind in annotations.items()
         if name not in of_tools
     }
@@ -210,6 +235,7 @@ def _registered(
         summary=inspect.getdoc(function) or "",
         tables=tuple(name for name, kind in kinds.items() if kind is pd.DataFrame),
         columns=columns,
+        tables_of_results=of_results,
         tables_by_tool=tuple(name for name, kind in kinds.items() if kind in _BY_TOOL),
         optional=tuple(name for name, kind in kinds.items() if kind in _BY_TOOL[1:]),
         tables_of_tools=of_tools,
@@ -219,9 +245,10 @@ def _registered(
         compares_ranks=compares_ranks,
         reads_recordings=_RECORDINGS in kinds,
         run_parameters=tuple(name for name in kinds if name in _RUN_PARAMETERS),
-        config=_config(function, parameters),
+        config=_config(function),
         mapped_tables=tuple(of_map),
         map=mapped_by,
+        map_config=_config(mapped_by) if mapped_by else Settings,
         run=_mapping(function, mapped_by, across) if mapped_by else function,
         across=across,
     )
@@ -274,17 +301,23 @@ def _by_run(tables: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, pd.DataFr
     }
 
 
-def _columns(kind: object) -> Columns | None:
-    """Return the columns that a table is annotated with, None for anything else."""
-    plain, *more = get_args(kind) if get_origin(kind) is Annotated else (kind,)
-    chosen = [marker for marker in more if isinstance(marker, Columns)]
-    return chosen[0] if plain in (pd.DataFrame, *_BY_TOOL) and chosen else None
+def _marked(
+    annotations: Mapping[str, object], marker: type[T], kinds: tuple[object, ...]
+) -> dict[str, T]:
+    """Return the marker of this type that parameters of some `kinds` are annotated with."""
+    return {
+        name: own
+        for name, kind in annotations.items()
+        if get_origin(kind) is Annotated and get_args(kind)[0] in kinds
+        for own in get_args(kind)[1:]
+        if isinstance(own, marker)
+    }
 
 
-def _without_columns(kind: object) -> object:
-    """Return the annotation of a table as if all of it were read."""
+def _unmarked(kind: object) -> object:
+    """Return the annotation as if all columns, or all tables, were read."""
     plain, *more = get_args(kind)
-    others = [marker for marker in more if not isinstance(marker, Columns)]
+    others = [marker for marker in more if not isinstance(marker, Columns | ResultTables)]
     return Annotated[plain, *others] if others else plain
 
 
@@ -320,9 +353,8 @@ def _check(function: Callable[..., Any], name: str, kind: object, across: str) -
         raise _error(function, f"unknown table {name!r}; known: {', '.join(TABLES)}")
 
 
-def _config(
-    function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter]
-) -> type[Settings]:
+def _config(function: Callable[..., Any]) -> type[Settings]:
+    parameters = inspect.signature(function, eval_str=True).parameters
     kind: object = parameters[_CONFIG].annotation if _CONFIG in parameters else None
     if not (isinstance(kind, type) and issubclass(kind, Settings)):
         raise _error(function, "must take `config`, annotated with a subclass of Settings")

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import PositiveInt
 
-from profkit.analyze.base import Behaviour, OfTool, Recordings, analysis
+from profkit.analyze.base import Behaviour, Columns, OfTool, Recordings, analysis
 from profkit.analyze.division import divided_ranks, trust
 from profkit.analyze.division.pattern_matches import matches
 from profkit.analyze.division.periods import SINGLE_STEPS, Periods, periods, watched
@@ -34,6 +34,10 @@ from profkit.tables.rank_clocks import matched_collectives
 _MS = 1e6
 _SAMPLER = "torch_profiler"
 _SAMPLED = ("processes", "sampled_steps")
+_OPS = Columns(
+    "rank repeat op parent tid name kind start_ns end_ns self_ns step sequence input_shapes"
+    " input_types inputs forward module phase stack"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,7 +58,7 @@ class Config(Settings):
 @analysis(title="Causes")
 def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     steps: pd.DataFrame,
-    cpu_ops: pd.DataFrame,
+    cpu_ops: Annotated[pd.DataFrame, _OPS],
     kernels: pd.DataFrame,
     runtime_calls: pd.DataFrame,
     annotations: pd.DataFrame,

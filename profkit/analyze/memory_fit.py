@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ from profkit.analyze._peak_curves import (
     fitted_peak,
     peaks_by_run,
 )
-from profkit.analyze.base import Behaviour, ByRun, analysis
+from profkit.analyze.base import Behaviour, ByRun, ResultTables, analysis
 from profkit.core.formatting import size
 from profkit.core.hardware import Hardware
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
@@ -71,9 +71,9 @@ class Mode:
 
 @analysis(title="Batches that fit", across="runs")
 def analyze(  # noqa: PLR0913, PLR0917 - what it reads
-    memory_peak: ByRun | None,
-    steps: ByRun | None,
-    memory_model: ByRun | None,
+    memory_peak: Annotated[ByRun | None, ResultTables("phases peaks")],
+    steps: Annotated[ByRun | None, ResultTables("phases")],
+    memory_model: Annotated[ByRun | None, ResultTables("phases")],
     behaviour: dict[str, Behaviour],
     hardware: dict[str, Hardware],
     config: Config,

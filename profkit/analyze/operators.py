@@ -1,73 +1,36 @@
 """Operators: calls, CPU and GPU time, memory and FLOPs, by name and by shapes of inputs."""
 
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
 import pandas as pd
 
-from profkit.analyze._operator_calls import (
-    DEVICE_MEMORY,
-    DEVICE_TIME,
-    HOST_MEMORY,
-    WHERE,
-    memory_rows,
-    operator_calls,
-    runtime_rows,
+from profkit.analyze._operator_calls import DEVICE_MEMORY, DEVICE_TIME, HOST_MEMORY
+from profkit.analyze._operator_sums import (
+    BY_NAME,
+    BY_SHAPE,
+    MapSettings,
+    joined,
+    summed,
+    sums_of_ranks,
 )
-from profkit.analyze.base import Columns, Mapped, analysis
+from profkit.analyze.base import Mapped, analysis
 from profkit.core.formatting import ranks_and_repeats
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
-from profkit.core.settings import Settings
 
 _ADD_UP = ("calls", "self_cpu_ns", "self_cpu_share", "self_device_ns", "self_device_share")
-_TEXTS = ("name", "kind", "input_shapes", "line")
-_BY_NAME = ["name", "kind"]
-_BY_SHAPE = ["name", "input_shapes", "kind"]
-_BY_LINE = ["name", "input_shapes", "line"]
 _PARTS = ("by_name", "by_shape", "lines", "steps", "captures", "has_memory")
-_OPS = Columns(
-    "rank repeat op parent name kind start_ns end_ns self_ns step input_shapes inputs stack"
-)
-_CALLS = Columns("rank repeat op name start_ns end_ns step")
-_KERNELS = Columns("rank repeat op start_ns end_ns")
-_MEMORY = Columns("rank repeat op device size_bytes time_ns step")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Config(Settings):
+class Config(MapSettings):
     """Composed from ``conf/analysis/operators.yaml``."""
 
     max_rows: int = 200
     """Rows kept of each table, those with the most self time; more makes the report larger."""
 
-    asynchronous: tuple[str, ...] = ("gloo:*", "nccl:*", "mpi:*", "ucc:*", "xccl:*")
-    """Glob patterns of ranges that may end on another thread than they began on: they have a
-    total time but no self time and enclose nothing, as in PyTorch's own table."""
 
-
-def summed(
-    cpu_ops: Annotated[pd.DataFrame, _OPS],
-    runtime_calls: Annotated[pd.DataFrame, _CALLS],
-    kernels: Annotated[pd.DataFrame, _KERNELS],
-    memory_events: Annotated[pd.DataFrame, _MEMORY],
-    config: Config,
-) -> dict[str, pd.DataFrame]:
-    """Return sums over the calls of some ranks, by name and shapes, and their steps."""
-    calls = operator_calls(cpu_ops, runtime_calls, kernels, memory_events, config.asynchronous)
-    others = (runtime_rows(runtime_calls), memory_rows(cpu_ops, runtime_calls, memory_events))
-    in_step = cpu_ops.loc[cpu_ops["step"] >= 0, [*WHERE, "step"]].drop_duplicates()
-    return {
-        "by_name": _joined([_summed(part, _BY_NAME) for part in (calls, *others)]),
-        "by_shape": _summed(calls, _BY_SHAPE),
-        "lines": _time_of_lines(calls),
-        "steps": in_step.groupby(WHERE, as_index=False).size(),
-        "captures": cpu_ops[WHERE].drop_duplicates(),
-        "has_memory": pd.DataFrame({"rows": [len(memory_events)]}),
-    }
-
-
-@analysis(title="Operators", mapped_by=summed)
+@analysis(title="Operators", mapped_by=sums_of_ranks)
 def analyze(mapped: Mapped, config: Config) -> Result:
     """Which operators take most calls, time, memory and FLOPs, as ``key_averages`` sums them?
 
@@ -79,12 +42,12 @@ def analyze(mapped: Mapped, config: Config) -> Result:
     if parts["captures"].empty:
         return Result.abstain("operators", "no operator was recorded on a CPU thread")
     steps = int(parts["steps"]["size"].sum())
-    by_name = _with_flops(_summed(parts["by_name"], _BY_NAME))
+    by_name = _with_flops(summed(parts["by_name"], BY_NAME))
     totals = {kind: int(by_name[f"self_{kind}_ns"].sum()) for kind in ("cpu", "device")}
     by_name = _with_lines(_shown(by_name, totals, steps), parts["lines"])
-    by_shape = _with_flops(_summed(parts["by_shape"], _BY_SHAPE))
+    by_shape = _with_flops(summed(parts["by_shape"], BY_SHAPE))
     operators = by_shape[by_shape["kind"] == "operator"].drop(columns="kind")
-    by_shape = _with_lines(_shown(_joined([operators]), totals, steps), parts["lines"])
+    by_shape = _with_lines(_shown(joined([operators]), totals, steps), parts["lines"])
     shaped = bool((by_shape["input_shapes"] != "").any())
     note = _note(parts["captures"], steps)
     return Result(
@@ -103,29 +66,10 @@ def analyze(mapped: Mapped, config: Config) -> Result:
     )
 
 
-def _summed(calls: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Return sums over the calls, or over sums of them, with equal `keys`."""
-    measures = [name for name in calls.columns if name not in _TEXTS]
-    groups = calls.groupby(keys, observed=True, sort=False)
-    # One by one: all at once they are copied first.
-    total = pd.DataFrame({name: groups[name].sum() for name in measures})
-    if "flops" in measures and "flops_calls" not in measures:
-        total["flops_calls"] = groups["flops"].count()
-    return total.reset_index().astype(dict.fromkeys(keys, object))
-
-
 def _with_flops(rows: pd.DataFrame) -> pd.DataFrame:
     """Return `rows` with FLOPs where those of all calls are known."""
     known = rows.pop("flops_calls") == rows["calls"]
     return rows.assign(flops=rows["flops"].where(known))
-
-
-def _joined(parts: list[pd.DataFrame]) -> pd.DataFrame:
-    """Return the rows of all `parts`; a measure that a part does not have is 0 there."""
-    rows = pd.concat([part for part in parts if len(part)] or parts, ignore_index=True)
-    counts = [name for name in rows.columns if name.endswith(("_ns", "_bytes", "calls"))]
-    rows[counts] = rows[counts].fillna(0).astype(np.int64)
-    return rows
 
 
 def _shown(rows: pd.DataFrame, totals: dict[str, int], steps: int) -> pd.DataFrame:
@@ -139,14 +83,6 @@ def _shown(rows: pd.DataFrame, totals: dict[str, int], steps: int) -> pd.DataFra
     # On a GPU the CPU may be idle: a row is costly if it is so on either.
     weight = rows[["self_cpu_share", "self_device_share"]].max(axis=1).fillna(0)
     return rows.iloc[np.argsort(-weight.to_numpy(), kind="stable")].reset_index(drop=True)
-
-
-def _time_of_lines(calls: pd.DataFrame) -> pd.DataFrame:
-    """Return the time of the program's lines by name and shapes, where lines are known."""
-    known = calls.loc[(calls["line"] != "").to_numpy(), [*_BY_LINE]]
-    spent = calls.loc[known.index, ["self_device_ns", "self_cpu_ns"]].sum(axis=1)
-    rows = spent.groupby([known[name] for name in known], observed=True).sum().rename("spent_ns")
-    return rows.reset_index().astype(dict.fromkeys(_BY_LINE, object))
 
 
 def _with_lines(rows: pd.DataFrame, lines: pd.DataFrame) -> pd.DataFrame:

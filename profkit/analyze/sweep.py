@@ -4,13 +4,14 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import pandas as pd
 
 from profkit.analyze._peak_curves import SOURCES, peaks_by_run
 from profkit.analyze._sweep_axes import BATCH, RANKS, Value, axes_of, in_words
 from profkit.analyze._sweep_model import PEAK_MEMORY, STEP_TIME, predicted
-from profkit.analyze.base import Behaviour, ByRun, analysis
+from profkit.analyze.base import Behaviour, ByRun, ResultTables, analysis
 from profkit.analyze.shared.paired import FEWEST_PAIRS, TOO_FEW, Ratio, adjusted, compared
 from profkit.analyze.shared.step_times import timed_alike
 from profkit.core.drawing import Drawing
@@ -56,7 +57,10 @@ class Point:
 
 @analysis(title="Sweep", across="runs")
 def analyze(
-    steps: ByRun, memory_peak: ByRun | None, behaviour: dict[str, Behaviour], config: Config
+    steps: ByRun,
+    memory_peak: Annotated[ByRun | None, ResultTables("phases peaks")],
+    behaviour: dict[str, Behaviour],
+    config: Config,
 ) -> Result:
     """Which run of a sweep is best, and what would runs give that were not made?
 

@@ -3,6 +3,7 @@
 import argparse
 import errno
 import json
+import shutil
 import sys
 import tempfile
 import traceback
@@ -10,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,11 @@ from typing import Any
 import pyarrow as pa
 
 from profkit.convert import HOSTS, STEPS, converter, has_converter, produced
+from profkit.convert._captured_files import Note, good_captures, raw_files
 from profkit.convert._harness_tables import hosts_table, rank_of, steps_table
 from profkit.convert._join_parts import Part, file_label, join, referenced_rows, with_unique_ids
 from profkit.convert._parquet import write
+from profkit.convert._parts_of_ranks import FILES, copy_files, read_parts, write_parts
 from profkit.convert.base import Raw
 from profkit.core import job_usage, progress_events, registry, run_settings
 from profkit.core.atomic_write import write_atomically
@@ -29,6 +32,7 @@ from profkit.core.checksums import checksum, sha256
 from profkit.core.errors import InputError, ProfkitError
 from profkit.core.fingerprint import provenance
 from profkit.core.job_record import CONVERSION, Status
+from profkit.core.rank_spans import EVERY_RANK, RankSpan
 from profkit.core.result import Provenance
 from profkit.core.run_settings import RunSettings
 from profkit.core.sealed_json import sealed
@@ -39,31 +43,28 @@ _LARGE_BYTES = 64 << 20
 _DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Note:
-    """A remark on one file, for readers of the tables."""
-
-    file: str
-    text: str
-
-
 def main(argv: Sequence[str]) -> None:
     """Convert the captures that `argv` names; raises `ProfkitError` if none can be read."""
-    options = _parser().parse_args(argv)
+    parser = _parser()
+    options = parser.parse_args(argv)
+    if not (options.batch or (options.tables and options.files)):
+        parser.error("give --tables and --files, or --batch")
     malloc.keep_freed()
-    about = {"stage": "convert", "run": _run(options.tables), "name": options.tool}
+    run = _run(options.batch.parent if options.batch else options.tables)
+    about = {"stage": "convert", "run": run, "name": options.tool}
     progress_events.emit("started", **about)
+    how: dict[str, Any] = {
+        "attempt": options.attempt,
+        "cores": options.cores,
+        "block_bytes": options.run_settings.trace_block_mb << 20,
+    }
     try:
         with job_usage.recorded(options.usage):
-            convert(
-                options.tool,
-                options.captures,
-                options.tables,
-                options.files,
-                attempt=options.attempt,
-                cores=options.cores,
-                block_bytes=options.run_settings.trace_block_mb << 20,
-            )
+            if options.batch:
+                convert_batch(options.tool, options.captures, options.batch, options.ranks, **how)
+            else:
+                where = options.tables, options.files
+                convert(options.tool, options.captures, *where, batches=options.batches, **how)
     except BaseException as error:
         progress_events.emit("failed", **about, reason=str(error))
         raise
@@ -76,33 +77,37 @@ def convert(  # noqa: PLR0913 - the arguments of the job
     tables: Path,
     files: Path,
     *,
+    batches: Sequence[Path] = (),
     attempt: int = 1,
     cores: int = 1,
     block_bytes: int = RunSettings.trace_block_mb << 20,
 ) -> None:
     """Leave the tables of `tool` and ``convert.json`` in `tables`, and files to open in `files`.
 
+    They are made of what other jobs left in `batches`, or of the raw files where there are none.
     Memory is bounded by what one raw file needs in each process, which for a trace follows
     `block_bytes`: the parts are joined a row group of as many tables as there are `cores` at a
     time.
     """
     for folder in (tables, files):
         folder.mkdir(parents=True, exist_ok=True)
-    good, notes = _good(captures, after_oom=has_converter(tool) and converter(tool).after_oom)
-    module = registry.converter_module(tool)
-    raws = [replace(raw, block_bytes=block_bytes) for raw in _raws(tool, good, notes)]
-    raws = [replace(raw, cores=cores if len(raws) == 1 else 1) for raw in raws]
+    good, notes = _good(tool, captures)
+    raws = _shared_out([*raw_files(tool, good, EVERY_RANK, notes)], cores, block_bytes)
     with (
         tempfile.TemporaryDirectory(dir=tables, prefix=".parts-") as scratch,
-        _helping(tool, raws, cores) as pool,
+        _helping(tool, () if batches else raws, cores) as pool,
         ThreadPoolExecutor(1) as beside,
     ):
         # Hashing takes as long as a tenth of the reading, and can be done at the same time.
-        proven = beside.submit(_provenance, module, captures)
+        proven = beside.submit(_provenance, tool, captures, batches)
         damaged = beside.submit(_damaged_files, captures)
         if cores <= 1:
             damaged.result()
-        parts = convert_files(tool, raws, files, Path(scratch), pool)
+        if batches:
+            parts = read_parts(raws, batches)
+            copy_files(batches, files)
+        else:
+            parts = convert_files(tool, raws, files, Path(scratch), pool)
         parts = [_unless_damaged(part, damaged.result()) for part in parts]
         unread: list[Note] = []
         steps = _harness_steps(good, damaged.result(), unread)
@@ -126,6 +131,38 @@ def convert(  # noqa: PLR0913 - the arguments of the job
         "provenance": asdict(made_of),
     }
     write_atomically(tables / CONVERSION, sealed(json.dumps(record, indent=1).encode() + b"\n"))
+
+
+def convert_batch(  # noqa: PLR0913 - the arguments of the job
+    tool: str,
+    captures: Sequence[Path],
+    batch: Path,
+    ranks: RankSpan,
+    *,
+    attempt: int = 1,
+    cores: int = 1,
+    block_bytes: int = RunSettings.trace_block_mb << 20,
+) -> None:
+    """Leave in the folder `batch` what the files of some `ranks` become, for `convert` to join."""
+    files = batch / FILES
+    shutil.rmtree(batch, ignore_errors=True)  # of an attempt that was broken off
+    files.mkdir(parents=True)
+    good, _ = _good(tool, captures)
+    raws = _shared_out([*raw_files(tool, good, ranks, [])], cores, block_bytes)
+    with _helping(tool, raws, cores) as pool:
+        parts = convert_files(tool, raws, files, batch, pool)
+    made_of = provenance("profkit.convert", registry.converter_module(tool), {}, {})
+    write_parts(batch, parts, made_of, attempt)
+
+
+def _good(tool: str, captures: Sequence[Path]) -> tuple[dict[Path, dict[str, Any]], list[Note]]:
+    return good_captures(captures, after_oom=has_converter(tool) and converter(tool).after_oom)
+
+
+def _shared_out(raws: Sequence[Raw], cores: int, block_bytes: int) -> list[Raw]:
+    """Return the raw files with what each may take: all cores if it is the only one."""
+    own = cores if len(raws) == 1 else 1
+    return [replace(raw, cores=own, block_bytes=block_bytes) for raw in raws]
 
 
 def join_tables(
@@ -190,13 +227,15 @@ def _read_from(captures: Iterable[Path]) -> list[Path]:
     return [*records, *filter(Path.is_file, imported)]
 
 
-def _provenance(module: str, captures: Sequence[Path]) -> Provenance:
+def _provenance(tool: str, captures: Sequence[Path], batches: Iterable[Path]) -> Provenance:
     """Return the provenance of the tables; files unchanged since their import are not hashed."""
     records = [untouched_files(folder / "capture.json") for folder in captures]
     known = {file: digest for record in records for file, digest in record.items()}
     others = [file for file in _read_from(captures) if file not in known]
     inputs = {str(file): sha256(file) for file in others}
-    return provenance("profkit.convert", module, {}, inputs | {str(k): known[k] for k in known})
+    inputs |= {str(batch): sha256(batch / CONVERSION) for batch in batches}
+    inputs |= {str(file): known[file] for file in known}
+    return provenance("profkit.convert", registry.converter_module(tool), {}, inputs)
 
 
 def _edited(captures: Iterable[Path], hashes: Mapping[str, str]) -> list[Note]:
@@ -215,8 +254,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--captures", type=Path, nargs="+", required=True, help="folder of each repeat"
     )
-    parser.add_argument("--tables", type=Path, required=True, help="folder for the tables")
-    parser.add_argument("--files", type=Path, required=True, help="folder for files to open")
+    parser.add_argument("--tables", type=Path, help="folder for the tables")
+    parser.add_argument("--files", type=Path, help="folder for files to open")
+    parser.add_argument("--batch", type=Path, help="folder for a part of the tables instead")
+    parser.add_argument(
+        "--ranks", type=RankSpan.parsed, default=EVERY_RANK, help="ranks of that part, as in 0:128"
+    )
+    parser.add_argument(
+        "--batches", type=Path, nargs="+", default=[], help="parts to join, of all ranks"
+    )
     parser.add_argument("--cores", type=int, default=1, help="processes to use")
     job_usage.add_argument(parser)
     parser.add_argument("--attempt", type=int, default=1, help="how often this was tried, from 1")
@@ -225,64 +271,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(tables: Path) -> str:
-    """Return the name of the run, from ``results/runs/<run>/tables/<tool>``."""
+    """Return the name of the run, from ``results/runs/<run>/tables/<tool>``, or ``parts`` there."""
     return tables.resolve().parent.parent.name
-
-
-def _good(
-    captures: Iterable[Path], *, after_oom: bool
-) -> tuple[dict[Path, dict[str, Any]], list[Note]]:
-    """Return the record of each capture that gives rows, and a note on each that failed."""
-    good, notes = {}, []
-    for folder in captures:
-        record = _record(folder / "capture.json")
-        if record["status"] == "ok":
-            good[folder] = record
-            continue
-        if after_oom and record["status"] == "oom":
-            good[folder] = record
-            text = f"The capture ran out of memory: {record.get('reason', '')}"
-        else:
-            text = f"The capture gives no rows: {record['status']}: {record.get('reason', '')}"
-        notes.append(Note(file=f"{folder.name}/capture.json", text=text))
-    return good, notes
-
-
-def _record(path: Path) -> dict[str, Any]:
-    try:
-        record = json.loads(path.read_bytes())
-        if {"status", "repeat", "ranks"} <= set(record):
-            return dict(record)
-    except FileNotFoundError:
-        raise InputError(
-            f"{path}: missing", hint="--captures takes the folders that `profkit capture` left"
-        ) from None
-    except (ValueError, TypeError):
-        pass
-    raise InputError(f"{path}: not the record of a capture", hint="capture or import again")
-
-
-def _raws(tool: str, good: Mapping[Path, dict[str, Any]], notes: list[Note]) -> Iterator[Raw]:
-    """Yield the raw files of each capture by rank and name; note each rank that has none."""
-    if not has_converter(tool):
-        return
-    pattern = converter(tool).pattern
-    for folder, record in good.items():
-        found = [path for path in sorted(folder.glob(pattern)) if path.is_file()]
-        # Ranks that the tool was not asked to record cannot miss a file.
-        for label in record.get("profiled", record["ranks"]):
-            own = [path for path in found if path.name.startswith(f"{label}.")]
-            for path in own:
-                yield Raw(
-                    path=path,
-                    label=label,
-                    rank=rank_of(label),
-                    repeat=record["repeat"],
-                    settings=record.get("settings", {}),
-                )
-            if not own:
-                text = f"No file of {label} matches {pattern}: this rank gives no rows."
-                notes.append(Note(file=f"{folder.name}/capture.json", text=text))
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Results: returned by analyses, and all that the report may read."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -306,11 +306,15 @@ def write(path: Path, document: Document) -> None:
     write_atomically(path, sealed(content))
 
 
-def read(path: Path) -> Document:
-    """Read the document at `path`; raises `InputError` if it is damaged or of another version."""
+def read(path: Path, tables: Container[str] | None = None) -> Document:
+    """Read the document at `path`; raises `InputError` if it is damaged or of another version.
+
+    With `tables` it has only those of its tables: others are skipped before they take memory.
+    """
     content = path.read_bytes()
     try:
-        document = msgspec.json.decode(content, type=Document)
+        wanted = content if tables is None else _with_tables(content, tables)
+        document = msgspec.json.decode(wanted, type=Document)
     except msgspec.MsgspecError as error:
         raise InputError(f"{path}: not a result: {error}", hint="delete it and run again") from None
     if is_damaged(content):
@@ -326,3 +330,14 @@ def read(path: Path) -> Document:
 def json_schema() -> Mapping[str, Any]:
     """Return the JSON Schema of the files that `write` makes."""
     return msgspec.json.schema(Document)
+
+
+def _with_tables(content: bytes, tables: Container[str]) -> bytes:
+    """Return a document without its other tables."""
+    document = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+    result = msgspec.json.decode(document["result"], type=dict[str, msgspec.Raw])
+    known = msgspec.json.decode(result["tables"], type=dict[str, msgspec.Raw])
+    kept = {name: table for name, table in known.items() if name in tables}
+    result["tables"] = msgspec.Raw(msgspec.json.encode(kept))
+    document["result"] = msgspec.Raw(msgspec.json.encode(result))
+    return msgspec.json.encode(document)

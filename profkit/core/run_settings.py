@@ -47,6 +47,10 @@ class RunSettings:
     """MB (2^20 bytes) of a trace that are read at a time: the memory of a conversion follows that,
     not the size of the trace."""
 
+    ranks_per_job: _Positive = 128
+    """Ranks that one job converts, or sums up for an analysis, of a run with more than these; each
+    job of a cluster takes 10 to 20 s to start."""
+
     imports: tuple[str, ...] = ()
     """Runs that ``profkit import`` made, to work on instead of capturing anything."""
 

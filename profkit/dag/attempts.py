@@ -78,6 +78,11 @@ def of_conversion(record: Path, needed: Iterable[Path]) -> int:
     return _next(made, is_whole=is_whole)
 
 
+def of_map(path: Path) -> int:
+    """Return the attempt of the sums of a batch of ranks at `path`."""
+    return _next(read_job(path)) if path.is_file() else 1
+
+
 def of_timeline(record: Path) -> int:
     """Return the attempt of the timeline that leaves `record`."""
     if not record.is_file():

@@ -26,6 +26,7 @@ from profkit.dag.attempts import (
     of_report,
     of_timeline,
 )
+from profkit.dag.batches import Batches
 from profkit.dag.capture_resources import of_capture
 from profkit.dag.capture_rules import CaptureRule, capture_rules
 from profkit.dag.overrides import override_list, save_selection
@@ -78,6 +79,11 @@ class Dag:
     def captured_tools(self) -> list[str]:
         """Return the tools that capture; none when the runs were imported."""
         return [] if self.plan.is_imported else list(self.plan.tools)
+
+    @cached_property
+    def batches(self) -> Batches:
+        """Return what divides the jobs of runs with many ranks."""
+        return Batches(self.plan)
 
     @property
     def run_settings(self) -> str:
@@ -368,9 +374,10 @@ def folders(wildcards: Any, input: Any) -> list[str]:  # noqa: A002 - Snakemake'
 
 
 def result_flags(wildcards: Any, input: Any) -> list[str]:  # noqa: A002 - Snakemake's name
-    """Return the flag that hands other analyses' results to one, if it reads any."""
+    """Return the flags that hand other analyses' results to one, and sums of batches of ranks."""
     del wildcards
-    return ["--results", *input.results] if input.results else []
+    results = ["--results", *input.results] if input.results else []
+    return [*results, *(["--maps", *input.maps] if input.maps else [])]
 
 
 def run_folders(wildcards: Any, input: Any) -> list[str]:  # noqa: A002 - Snakemake's name

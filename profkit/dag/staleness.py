@@ -68,20 +68,30 @@ class Staleness:
             return self.analysis(run, name)
         if stage == "timeline" and rest and (tool := rest[0].partition(".")[0]) in run.tools:
             return self.timeline(run, tool)
-        if stage in ("capture", "tables", "convert") and rest and rest[0] in run.tools:
-            tool = rest[0]
-            if stage != "capture":
-                return self.tables(run, tool)
-            names = [f"rep{repeat}" for repeat in range(self.dag.plan.tools[tool].repeats)]
-            if not rest[1:] or rest[1] in names:
-                wanted = rest[1:2] or names
-                reasons = [self.capture(run, tool, names.index(name)) for name in wanted]
-                found = [*itertools.chain.from_iterable(reasons)]
-                if found or path.exists():
-                    return found
+        if stage == "maps" and rest and rest[0] in run.analyses:
+            return self._of_map(run, *rest)
+        if stage in ("tables", "convert") and rest and rest[0] in run.tools:
+            return self.tables(run, rest[0])
+        if stage == "capture" and rest and rest[0] in run.tools:
+            found = self._of_captures(run, *rest)
+            if found or path.exists():
+                return found
         if stage in ("manifest.json", "config.yaml"):
             return self.manifest(run)
         raise InputError(f"{path}: nothing that this selection makes")
+
+    def _of_map(self, run: Run, analysis: str, *rest: str) -> list[str]:
+        """Say why sums of batches of ranks would be made again, of all or of one."""
+        paths = map(Path, self.dag.batches.maps_of(run, analysis))
+        wanted = (path for path in paths if path.name in (rest or [path.name]))
+        return [reason for path in wanted for reason in self.map(run, analysis, path)]
+
+    def _of_captures(self, run: Run, tool: str, *rest: str) -> list[str]:
+        """Say why captures of `tool` would be made again, of all repeats or of one."""
+        names = [f"rep{repeat}" for repeat in range(self.dag.plan.tools[tool].repeats)]
+        wanted = [name for name in names if name in (rest[:1] or names)]
+        reasons = [self.capture(run, tool, names.index(name)) for name in wanted]
+        return [*itertools.chain.from_iterable(reasons)]
 
     def manifest(self, run: Run) -> list[str]:
         """Say why the manifest would be made again."""
@@ -139,6 +149,7 @@ class Staleness:
         code = ("profkit.convert", registry.converter_module(tool))
         inputs = [pattern.format(run=run.name) for pattern in self.dag.captures(tool)]
         inputs += self.dag.imported_files(tool)(Wildcards(run.name))
+        inputs += self.dag.batches.parts_of(run, tool)
         return [*upstream, *_changes(record, made, code, inputs)]
 
     def timeline(self, run: Run, tool: str) -> list[str]:
@@ -159,6 +170,19 @@ class Staleness:
     def analysis(self, run: Run, name: str) -> list[str]:
         """Say why an analysis of one run would be made again."""
         return self._result(name, Wildcards(run.name))
+
+    def map(self, run: Run, name: str, path: Path) -> list[str]:
+        """Say why the sums at `path`, of a batch of ranks, would be made again for an analysis."""
+        if not path.is_file():
+            return [f"{path}: was never made"]
+        made = read_job(path)
+        if made.has_failed:
+            return [f"{path}: {made.status}: {made.reason}"]
+        wanted = self.dag.batches.settings(run, name)
+        reasons = _differences(f"analyses.{name}", made.provenance.settings, wanted)
+        code = ("profkit.analyze", self.dag.plan.analyses[name].map_module)
+        tables = self.dag.plan.tables(run, name)
+        return [*reasons, *_changes(path, made, code, tables)]
 
     def comparison(self, name: str) -> list[str]:
         """Say why an analysis across runs would be made again."""
@@ -188,6 +212,8 @@ class Staleness:
             if other in run.analyses
             for reason in self.analysis(run, other)
         ]
+        maps = self.dag.batches.maps(name)(wildcards)
+        upstream += [reason for path in maps for reason in self.map(runs[0], name, Path(path))]
         upstream = list(dict.fromkeys(upstream))
         if not path.is_file():
             return [*upstream, f"{path}: was never made"]
@@ -195,7 +221,7 @@ class Staleness:
         if made.has_failed:
             return [*upstream, f"{path}: {made.status}: {made.reason}"]
         code = ("profkit.analyze", registry.module_names("profkit.analyze")[name])
-        inputs = [*tables, *self.dag.results(name)(wildcards)]
+        inputs = [*tables, *self.dag.results(name)(wildcards), *maps]
         settings = self.dag.settings(name, wildcards)
         reasons = _differences(f"analyses.{name}", made.provenance.settings, settings)
         for key, value in self.dag.run_values(name, wildcards).items():

@@ -28,7 +28,8 @@ steps that count. ``kernels``, ``runtime_calls`` and ``cpu_ops`` have the furthe
 row's, so that sums over rows are bounds of what can be gained. In ``python_calls`` it is the time
 in which the call was the innermost of its thread, without waiting and communication where no GPU
 works meanwhile, in ``processes`` that in which the program's
-thread waited for a core, or for other threads, inside operators."""
+thread waited for a core, or for other threads, inside operators. ``cpu_ops`` comes without its
+columns pid, external and forward_tid."""
 
 CHARGED = "charged_ns"
 

@@ -8,18 +8,16 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
 from profkit.analyze import analyses
 from profkit.capture import tool as tool_named
 from profkit.capture import tools
-from profkit.capture.base import Tool
 from profkit.capture.launchers import launcher as launcher_named
 from profkit.capture.launchers.base import RankLauncher
-from profkit.convert import produced
 from profkit.core import registry, resources, run_settings, secret_store
 from profkit.core.errors import ConfigError
-from profkit.core.fingerprint import TIMELINE_CODE, fingerprint
+from profkit.core.fingerprint import fingerprint
 from profkit.core.formatting import size
 from profkit.core.hardware import Hardware
 from profkit.core.parallel_layout import Parallel, Ranks
@@ -32,7 +30,7 @@ from profkit.planning.compose import Composed, compose_all
 from profkit.planning.configuration import Configuration
 from profkit.planning.imported import imported, manifest_of
 from profkit.planning.merged_runs import check_comparisons, unified
-from profkit.planning.model import AnalysisPlan, Plan, Run, ToolPlan
+from profkit.planning.model import Plan, Run
 from profkit.planning.requirements import left_out_note, missing_requirement
 from profkit.planning.run_names import run_name
 from profkit.planning.sides import paired, selections, sides_of
@@ -41,9 +39,6 @@ from profkit.workloads import workload_settings
 from profkit.workloads.base import BaseWorkload
 from profkit.workloads.runtime.request import Request, without_choices
 from profkit.workloads.zero import Zero
-
-if TYPE_CHECKING:
-    from profkit.analyze.base import Analysis
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _MAX_MODEL_BYTES = 16 << 40
@@ -82,13 +77,16 @@ def _made(conf: Path, overrides: Sequence[str]) -> Plan:
     runs, pairing = (unified(selected), None) if sides is None else paired(selected, sides.coin)
     whole = _run_settings(configurations)
     check_comparisons(runs)
+    # Late: Arrow, which this loads, takes longer than the mistakes that end before it.
+    from profkit.planning.part_plans import analysis_plan, tool_plan  # noqa: PLC0415
+
     # Their settings are the same in all runs, of which they make none.
     settings = {name: values for run in runs for name, values in run.tools.items()}
     chosen = {
         name: checked(f"tools.{name}", tool_named(name), values)
         for name, values in settings.items()
     }
-    plans = {name: _tool_plan(name, tool, whole.repeats) for name, tool in sorted(chosen.items())}
+    plans = {name: tool_plan(name, tool, whole.repeats) for name, tool in sorted(chosen.items())}
     wanted = {name for run in runs for name in (*run.analyses, *run.comparisons)}
     hide = secret_store.hiding(os.environ, itertools.chain(*checker.maskers)).document
     return Plan(
@@ -97,7 +95,7 @@ def _made(conf: Path, overrides: Sequence[str]) -> Plan:
         run_settings=whole,
         tools=plans,
         analyses={
-            name: _analysis_plan(name, analysis)
+            name: analysis_plan(name, analysis)
             for name, analysis in analyses().items()
             if name in wanted
         },
@@ -140,34 +138,6 @@ def _hash_of(folders: Iterable[Path]) -> str:
 
 def _is_chosen(overrides: Sequence[str], group: str) -> bool:
     return any(override.lstrip("+").startswith(f"{group}=") for override in overrides)
-
-
-def _tool_plan(name: str, tool: Tool, repeats: int) -> ToolPlan:
-    from profkit.tables.schema import TIMELINE  # noqa: PLC0415 - most mistakes end before
-
-    tables = produced(name)
-    drawn = TIMELINE if set(TIMELINE) <= set(tables) else ()
-    return ToolPlan(
-        tables=tables,
-        code=fingerprint("profkit.convert", registry.converter_module(name)),
-        repeats=repeats if tool.is_repeated else 1,
-        is_alone=tool.needs_exclusive_machine,
-        records_all_ranks=tool.records_all_ranks,
-        timeline_code=fingerprint(*TIMELINE_CODE) if drawn else "",
-        timeline_tables=drawn,
-    )
-
-
-def _analysis_plan(name: str, analysis: "Analysis") -> AnalysisPlan:
-    return AnalysisPlan(
-        tables=analysis.tables,
-        tables_by_tool=analysis.tables_by_tool,
-        tables_of_tools=tuple((of.tool, of.table) for of in analysis.tables_of_tools.values()),
-        results=(*analysis.results, *analysis.results_if_there),
-        run_parameters=analysis.run_parameters,
-        compares_ranks=analysis.compares_ranks,
-        code=fingerprint("profkit.analyze", registry.module_names("profkit.analyze")[name]),
-    )
 
 
 @dataclass(kw_only=True)

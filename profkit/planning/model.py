@@ -63,6 +63,9 @@ class ToolPlan:
     repeats: int
     """How often it captures the same run."""
 
+    has_converter: bool = True
+    """Whether it has raw files to convert, besides what the harness recorded."""
+
     is_alone: bool = False
     """Whether nothing may run beside its captures, whatever ``exclusive`` says."""
 
@@ -92,6 +95,15 @@ class AnalysisPlan:
 
     compares_ranks: bool = False
     """Whether it prefers the tables of a tool that recorded all ranks."""
+
+    map_code: str = ""
+    """Fingerprint of what sums up a batch of ranks in a job of its own; empty if nothing does."""
+
+    map_module: str = ""
+    """Module of that."""
+
+    map_settings: tuple[str, ...] = ()
+    """Settings of the analysis that it reads."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,10 +7,22 @@ import pyarrow as pa
 import pytest
 
 from profkit.analyze import analyses
-from profkit.analyze.base import ByTool, ByToolIfAny, ByToolOrOther, Columns, Mapped, analysis
+from profkit.analyze.__main__ import result_of
+from profkit.analyze.base import (
+    ByRun,
+    ByTool,
+    ByToolIfAny,
+    ByToolOrOther,
+    Columns,
+    Mapped,
+    ResultTables,
+    analysis,
+)
 from profkit.convert.torch_profiler import trace
 from profkit.core.errors import PluginError
-from profkit.core.result import Result
+from profkit.core.job_record import NOTHING
+from profkit.core.result import Document, Result, Table
+from profkit.core.result import write as write_result
 from profkit.core.settings import Settings
 from profkit.testing.analysis_contract import example, with_columns
 
@@ -117,3 +129,37 @@ def test_a_map_and_what_takes_its_results_belong_together():
     assert (made.tables, made.mapped_tables) == (("kernels",), ("kernels",))
     result = made.run(kernels=pd.DataFrame({"rank": [0, 1]}), config=Settings())
     assert result.abstentions[0].what == "{'': 2}"
+
+
+def test_of_other_results_only_the_tables_that_are_named_are_read(tmp_path):
+    tables = {name: Table(title=name, columns=("x",), rows=((1,),)) for name in ("a", "b")}
+    document = Document(
+        analysis="steps",
+        title="",
+        summary="",
+        result=Result(tables=tables),
+        provenance=NOTHING,
+    )
+    paths = [tmp_path / f"{run}/analyze/steps.json" for run in ("one", "two")]
+    for path in paths:
+        path.parent.mkdir(parents=True)
+        write_result(path, document)
+
+    def named(results: dict[str, Result]) -> Result:
+        names = {run: list(result.tables) for run, result in results.items()}
+        return Result.abstain(str(names), "it is a test")
+
+    @analysis(title="Part", across="runs")
+    def part(steps: Annotated[ByRun, ResultTables("b")], config: Settings) -> Result:
+        del config
+        return named(steps)
+
+    @analysis(title="If there", across="runs")
+    def if_there(steps: Annotated[ByRun | None, ResultTables("")], config: Settings) -> Result:
+        del config
+        return named(steps or {})
+
+    assert (part.results, if_there.results_if_there) == (("steps",), ("steps",))
+    for made, expected in ((part, ["b"]), (if_there, [])):
+        result = result_of(made, Settings(), {}, [], paths)
+        assert result.abstentions[0].what == str(dict.fromkeys(("one", "two"), expected))

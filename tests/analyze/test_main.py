@@ -158,6 +158,7 @@ def test_a_job_imports_one_plugin_and_nothing_heavy(run):
         "profkit.analyze.shared.step_times",
         "profkit.analyze.base",
         "profkit.analyze.shared",
+        "profkit.analyze.shared.mapped_frames",
         "profkit.analyze.shared.paired",
         "profkit.analyze.shared.read_tables",
         "profkit.analyze.shared.uncertainty",

@@ -7,6 +7,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from profkit.analyze import operators
+from profkit.analyze._operator_sums import sums_of_ranks
 from profkit.tables import schema
 
 US = 1000
@@ -105,7 +106,7 @@ def test_ranks_that_are_summed_apart_give_what_they_give_together():
     given = {name: ops if name == "cpu_ops" else schema.frame(name) for name in names}
     config = operators.Config()
     mapped = {
-        str(rank): operators.summed(
+        str(rank): sums_of_ranks(
             **given | {"cpu_ops": ops[ops["rank"] == rank].reset_index(drop=True)}, config=config
         )
         for rank in range(3)

@@ -1,6 +1,7 @@
 """Results as files."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -9,7 +10,7 @@ import pytest
 
 from profkit.core import result
 from profkit.core.errors import InputError
-from profkit.core.result import Document, Finding, Provenance, Result, Severity
+from profkit.core.result import Document, Finding, Metric, Provenance, Result, Severity, Table
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "result.schema.json"
 DOCUMENT = Document(
@@ -59,3 +60,18 @@ def test_a_table_keeps_plain_values_and_says_what_was_cut():
     cut = result.table(rows, title="t", note="Of all.", limit=1, sums=("time_ns", "share", "z"))
     assert (cut.rows, cut.note) == ((("x", 1, 0.5),), "Of all. The first 1 of 2 rows.")
     assert (cut.sums, cut.left_out) == ({"time_ns": 3}, 1)
+
+
+def test_tables_that_are_not_wanted_are_skipped_and_damage_is_still_seen(tmp_path):
+    path = tmp_path / "x.json"
+    tables = {name: Table(title=name, columns=("x",), rows=((1,),)) for name in ("a", "b")}
+    metrics = {"m": Metric(value=1.5, unit="ms", title="M")}
+    whole = replace(DOCUMENT, result=Result(tables=tables, metrics=metrics))
+    result.write(path, whole)
+    kept = Result(tables={"b": tables["b"]}, metrics=metrics)
+    assert result.read(path, ("b", "absent")) == replace(whole, result=kept)
+    assert result.read(path, ()).result == Result(metrics=metrics)
+    assert result.read(path) == whole
+    path.write_text(path.read_text().replace('"a"', '"c"', 1))
+    with pytest.raises(InputError, match="is damaged"):
+        result.read(path, ("b",))

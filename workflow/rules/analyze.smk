@@ -7,6 +7,7 @@ for analysis, needs in dag.plan.analyses.items():
         input:
             tables=dag.tables(analysis),
             results=dag.results(analysis),
+            maps=dag.batches.maps(analysis),
         output:
             f"{folder}/analyze/{analysis}.json",
         log:
@@ -28,5 +29,34 @@ for analysis, needs in dag.plan.analyses.items():
             " --tables {input.tables} {params.results}"
             " --usage {params.usage} --attempt {params.attempt} --out {output} > {log} 2>&1"
             " && (test -e {output} || exit 125)"
+            " || profkit failed analyze {params.analysis} --status $? --log {log}"
+            " --attempt {params.attempt} --out {output}"
+
+
+for analysis in dag.batches.mapped_analyses():
+
+    # Of a run with more ranks than `ranks_per_job`: `analyze_<analysis>` goes on with these.
+    rule:
+        name:
+            f"map_{analysis}"
+        input:
+            tables=dag.tables(analysis),
+        output:
+            f"results/runs/{{run}}/maps/{analysis}/{{batch}}.json",
+        log:
+            f"results/runs/{{run}}/logs/maps/{analysis}.{{batch}}.log",
+        conda:
+            "../../envs/analyze.yaml"
+        params:
+            analysis=analysis,
+            code=dag.plan.analyses[analysis].map_code,
+            settings=dag.batches.map_settings(analysis),
+            ranks=dag.batches.ranks,
+            usage=f"results/runs/{{run}}/benchmarks/maps/{analysis}.{{batch}}.tsv",
+            attempt=dag.batches.map_attempt(analysis),
+        shell:
+            "profkit analyze {params.analysis} --settings {params.settings:q}"
+            " --ranks {params.ranks} --tables {input.tables}"
+            " --usage {params.usage} --attempt {params.attempt} --out {output} > {log} 2>&1"
             " || profkit failed analyze {params.analysis} --status $? --log {log}"
             " --attempt {params.attempt} --out {output}"

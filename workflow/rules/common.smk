@@ -8,6 +8,7 @@ from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 
 from profkit.dag import inputs as workflow_dag
 from profkit.dag import (
+    batches,
     job_environment,
     snakemake_files,
     snakemake_jobs,
@@ -53,6 +54,7 @@ snakemake_shell.hand_over_jobs(
 
 wildcard_constraints:
     run="|".join(run.name for run in dag.plan.runs),
+    batch="[0-9]+-[0-9]+",
 
 
 def shown(wildcards):

@@ -6,6 +6,7 @@ for tool, tool_plan in dag.plan.tools.items():
         input:
             captures=dag.captures(tool),
             imported=dag.imported_files(tool),
+            batches=dag.batches.parts(tool),
         output:
             tables=expand(
                 "results/runs/{{run}}/tables/{tool}/{table}.parquet",
@@ -26,13 +27,45 @@ for tool, tool_plan in dag.plan.tools.items():
             code=tool_plan.code,
             attempt=dag.conversion_attempt(tool),
             captures=workflow_dag.folders,
+            batches=batches.flags,
             tables=subpath(output.record, parent=True),
             usage=f"results/runs/{{run}}/benchmarks/convert/{tool}.tsv",
         shell:
-            "profkit convert {params.tool} --captures {params.captures}"
+            "profkit convert {params.tool} --captures {params.captures} {params.batches}"
             " --tables {params.tables} --files {output.files} --cores {threads}"
             " --usage {params.usage} --attempt {params.attempt}"
             " --run-settings {resources.run_settings:q} > {log} 2>&1"
             " && (test -e {output.record} || exit 125)"
             " || profkit failed convert {params.tool} --status $? --log {log}"
             " --attempt {params.attempt} --out {output}"
+
+    # Of a run with more ranks than `ranks_per_job`: `convert_<tool>` joins what these leave.
+    rule:
+        name:
+            f"convert_{tool}_of_ranks"
+        input:
+            captures=dag.captures(tool),
+            imported=dag.imported_files(tool),
+        output:
+            temp(directory(f"results/runs/{{run}}/parts/{tool}/{{batch}}")),
+        log:
+            f"results/runs/{{run}}/logs/convert/{tool}.{{batch}}.log",
+        conda:
+            "../../envs/analyze.yaml"
+        threads: 2
+        resources:
+            run_settings=dag.run_settings,
+        params:
+            tool=tool,
+            code=tool_plan.code,
+            attempt=dag.conversion_attempt(tool),
+            captures=workflow_dag.folders,
+            ranks=dag.batches.ranks,
+            usage=f"results/runs/{{run}}/benchmarks/convert/{tool}.{{batch}}.tsv",
+        shell:
+            "profkit convert {params.tool} --captures {params.captures}"
+            " --ranks {params.ranks} --batch {output} --cores {threads}"
+            " --usage {params.usage} --attempt {params.attempt}"
+            " --run-settings {resources.run_settings:q} > {log} 2>&1"
+            " || profkit failed convert {params.tool} --status $? --log {log}"
+            " --attempt {params.attempt} --out {output}/convert.json"

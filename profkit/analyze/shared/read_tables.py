@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from profkit.analyze.base import Columns
 from profkit.core.errors import InputError
+from profkit.core.rank_spans import EVERY_RANK, RankSpan
 from profkit.tables import schema
 
 T = TypeVar("T")
@@ -114,7 +115,9 @@ def run_by_run(
 
 
 def rank_batches(
-    files: Mapping[str, Sequence[Path]], columns: Mapping[str, Columns] = _NO_COLUMNS
+    files: Mapping[str, Sequence[Path]],
+    columns: Mapping[str, Columns] = _NO_COLUMNS,
+    ranks_in: RankSpan = EVERY_RANK,
 ) -> Parts:
     """Yield batches of whole ranks, of about `_ROWS_OF_BATCH` rows, in the order of the tables.
 
@@ -125,7 +128,7 @@ def rank_batches(
             name: stack.enter_context(readable(paths[0], pq.ParquetFile))
             for name, paths in files.items()
         }
-        ranks = {name: _ranks_of_groups(file) for name, file in opened.items()}
+        ranks = _within(ranks_in, {name: _ranks_of_groups(opened[name]) for name in opened})
         for number, batch in enumerate(_batches(opened, ranks)):
             rows = {}
             for name, file in opened.items():
@@ -151,6 +154,17 @@ def _ranks_of_groups(file: pq.ParquetFile) -> dict[int, int | None]:
             is_one = known is not None and known.has_min_max and known.min == known.max
             found[number] = int(known.min) if is_one else None
     return found
+
+
+def _within(
+    ranks_in: RankSpan, ranks: Mapping[str, Mapping[int, int | None]]
+) -> dict[str, dict[int, int | None]]:
+    """Return the groups of rows of some ranks; where one holds several, the first span has all."""
+    is_mixed = any(None in by_group.values() for by_group in ranks.values())
+    return {
+        name: {at: rank for at, rank in own.items() if (None if is_mixed else rank) in ranks_in}
+        for name, own in ranks.items()
+    }
 
 
 def _batches(
