@@ -10,7 +10,7 @@ from profkit.analyze.shared.measured_kernels import DURATION, NOTHING, WHERE, la
 from profkit.core.formatting import shortened
 from profkit.core.result import Result
 from profkit.core.settings import Settings
-from profkit.core.verdict import Confidence, KernelVerdict
+from profkit.core.verdict import Confidence, Evidence, KernelVerdict
 
 _BOTTLENECK = "SOLBottleneck"
 """The rule that names what limits a kernel as a whole, with an estimate only in newer versions."""
@@ -125,6 +125,7 @@ def _verdict(rows: pd.DataFrame) -> KernelVerdict:
     first = rows[rows["function"] == kernel].iloc[0]
     rule, title = str(first["rule"]), str(first["title"])
     gain = 100 * saved / time if time else 0.0
+    evidence: Evidence = {"time_ns": time}
     claim = f", up to {gain:.0f} % less time" if gain else ""
     return KernelVerdict(
         headline=f"{shortened(kernel, 40)}: {title or rule}{claim}.",
@@ -134,5 +135,5 @@ def _verdict(rows: pd.DataFrame) -> KernelVerdict:
         gain_percent=gain,
         advice=str(first["message"]),
         confidence=Confidence.MEDIUM if gain else Confidence.LOW,
-        evidence={"time_ns": time} | ({"saved_ns": saved} if gain else {}),
+        evidence=evidence | ({"saved_ns": saved} if gain else {}),
     )

@@ -94,7 +94,7 @@ def analyze(
     slower = _slower(points, best, config.confidence)
     rows = pd.DataFrame(_rows(points, best, slower, config))
     tables = {"runs": table(rows, title="Runs of the sweep")}
-    charts = ()
+    charts: tuple[Chart, ...] = ()
     if all(math.isfinite(point.memory) for point in points):
         tables["pareto"] = _front(rows, _column(best.speed))
         charts = (_chart(_column(best.speed)),)

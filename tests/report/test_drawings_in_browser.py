@@ -25,6 +25,7 @@ def watched(chromium, demo_report):
 def steps_map(watched):
     watched.page.evaluate("location.hash = '#/timeline'")
     made = watched.page.locator("#drawing-steps_map")
+    made.scroll_into_view_if_needed()
     made.locator("svg").wait_for()
     return made
 
@@ -58,6 +59,7 @@ def test_a_layer_is_unpacked_when_it_is_chosen_and_a_link_restores_it(watched, s
 def held(watched):
     watched.page.evaluate("location.hash = '#/compute'")
     made = watched.page.locator("#drawing-held")
+    made.scroll_into_view_if_needed()
     made.locator("svg").wait_for()
     return made
 
@@ -97,6 +99,7 @@ def test_another_device_is_unpacked_when_it_is_chosen(watched, held):
 def frames(watched):
     watched.page.evaluate("location.hash = '#/compute'")
     made = watched.page.locator("#drawing-frames")
+    made.scroll_into_view_if_needed()
     made.locator("svg.flame-graph").wait_for()
     return made
 
@@ -162,6 +165,8 @@ def test_orders_folds_and_ranks_are_kept_in_the_address(watched, frames):
 def test_costs_of_a_step_add_up_in_every_group_and_rank(watched):
     watched.page.evaluate("location.hash = '#/compute'")
     costs = watched.page.locator("#drawing-step_costs")
+    costs.scroll_into_view_if_needed()
+    costs.locator("tbody tr").first.wait_for()
     first = costs.locator("tbody tr").first.locator("td")
     assert first.all_inner_texts() == ["aten::mm", "gemm", "3 ms", "75.0%", "2"]
     assert costs.locator("tfoot tr").inner_text().split() == ["All", "4", "ms", "100.0%"]

@@ -64,6 +64,11 @@ def hostile() -> Result:
     drawing = Drawing(
         kind="costs", title=ALL, data={"ranks": [0], "ranks_recorded": 1, "first": costs}
     )
+    side = {"of": ALL, "names": list(PAYLOADS)}
+    layer = {"title": ALL, "group": ALL, "unit": "us", "columns": len(PAYLOADS)}
+    cells = [index % 7 for index in range(len(PAYLOADS) ** 2)]
+    layers = [layer | {"values": cells}, layer | {"title": "plain", "values": cells}]
+    map_data = {"rows": side, "columns": side, "layers": layers}
     unknown = Drawing(kind=ALL, title=ALL, data={ALL: ALL})
     return Result(
         findings=(finding,),
@@ -74,7 +79,9 @@ def hostile() -> Result:
             Chart(kind="sunburst", title=ALL, table="rows", x="name", y=("time_ns",)),
         ),
         drawings={
-            "costs": drawing, "unknown": unknown, **analyzed(analyze, **tables(ALL)).drawings
+            "costs": drawing, "unknown": unknown,
+            "map": Drawing(kind="matrix", title=ALL, data=map_data),
+            **analyzed(analyze, **tables(ALL)).drawings,
         },
         abstentions=(Abstention(what=ALL, reason=ALL),),
     )  # fmt: skip
@@ -123,4 +130,24 @@ def test_nor_in_the_drawer_the_search_and_what_is_copied(watched):
     page.keyboard.press("Escape")
     assert page.evaluate("window.ran") is None
     assert len(watched.requests) == 1
+    assert watched.complaints == []
+
+
+def test_nor_in_the_map_the_evidence_and_the_chosen_slice(watched):
+    watched.page.reload()
+    page = show(watched.page, "#/timeline")
+    svg = page.locator("#drawing-map svg")
+    svg.focus()
+    svg.press("ArrowRight")
+    pointed = page.locator("#drawing-map .pointed")
+    pointed.wait_for()
+    assert "onerror" in pointed.inner_text() or "<script>" in pointed.inner_text()
+    page.locator(".timeline-canvas").focus()
+    page.keyboard.press(".")
+    page.locator(".timeline-panel h4").wait_for()
+    page.get_by_role("button", name="Show evidence").first.click()
+    page.locator(".evidence-bar").wait_for()
+    assert page.locator("main").locator(FOREIGN.replace("img, ", "")).count() == 0
+    assert page.evaluate("window.ran") is None
+    assert len(set(watched.requests)) == 1
     assert watched.complaints == []

@@ -1,16 +1,17 @@
-// Charts and tables are drawn when they come into view.
+// Charts, tables and drawings are drawn when they come into view.
 
 import { drawChart } from "./charts/chart.js";
 import { report } from "./model.js";
 import { mountTable } from "./table.js";
 
-/** @typedef {{chart?: import("./model.js").Chart, table: import("./model.js").Table}} Content */
+/** @typedef {import("./model.js").Table} Table */
+/** @typedef {{chart?: import("./model.js").Chart, table: Table} | (() => void)} Content */
 
 /** @type {Map<Element, Content>} */
 const waiting = new Map();
 
 /**
- * @param {HTMLElement} place a figure, or the place of a table
+ * @param {HTMLElement} place a figure, or the place of a table or drawing
  * @param {Content} content
  */
 export function drawLater(place, content) {
@@ -24,7 +25,8 @@ function draw(place) {
   const content = waiting.get(place);
   if (!content || !(place instanceof HTMLElement)) return;
   const { rows_per_page: pageSize, max_bars: maxBars } = report();
-  if (!content.chart) {
+  if (content instanceof Function) content();
+  else if (!content.chart) {
     mountTable(place, content.table, pageSize);
     place.dataset.drawn = "yes";
   } else if (!drawChart(place, content.chart, content.table, maxBars)) {
@@ -37,6 +39,8 @@ function draw(place) {
 
 /** Draws all of the view now, folded parts too: for paper and for tests. */
 export function drawAll() {
+  // Drawings have folds of their own.
+  for (const [place, content] of waiting) if (content instanceof Function) draw(place);
   for (const fold of document.querySelectorAll("main details")) {
     if (fold instanceof HTMLDetailsElement && fold.querySelector("[data-waits]")) fold.open = true;
   }

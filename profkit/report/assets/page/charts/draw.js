@@ -191,14 +191,15 @@ function drawBars(task) {
 
 /** @param {Task} task */
 function drawLine(task) {
-  const { layout, series, index, color, targets } = task;
+  const { figure, layout, series, index, color, targets } = task;
   const group = shape("g", { class: "marks line", stroke: color, fill: "none", "stroke-width": 2 });
   const places = placed(series.points, layout);
   const kept = thinned(places, layout.frame.right - layout.frame.left);
   const dash = DASHES[index % DASHES.length];
   group.append(shape("path", { d: pathOf(kept), "stroke-dasharray": dash,
     "stroke-linejoin": "round" }));
-  if (kept.length <= FEW_POINTS) {
+  // Beside points, a line has none of its own.
+  if (kept.length <= FEW_POINTS && figure.kind !== "scatter") {
     group.append(...kept.map(({ x, y }) => symbol(x, y, index, color)));
   }
   targets.push(...kept);

@@ -30,7 +30,8 @@ export function overview(report, run) {
   }
   const index = report.runs.findIndex(({ anchor: at }) => at === run.anchor);
   if (run.verdict) made.push(verdict(run.verdict, run.drawn), ...evidencePlaces(index));
-  made.push(...tiles(run.numbers));
+  const unknown = run.numbers.filter(({ value }) => value === null);
+  made.push(...tiles(run.numbers.filter((shown) => !unknown.includes(shown))));
   const timeline = run.drawn.drawings.find(({ kind }) => kind === "timeline");
   if (timeline?.data && timeline.details.length) {
     const href = hashOf({ view: "timeline", run: index, at: "", state: filtersOf(stateNow()) });
@@ -38,6 +39,7 @@ export function overview(report, run) {
     const decisive = asked ? Number(asked) : decisiveOf(run.drawn).rank;
     made.push(miniTimeline({ ...timeline, data: timeline.data }, decisive, href));
   }
+  made.push(...tiles(unknown));
   if (!alone) {
     made.push(element("section", { id: "runs" }, element("h2", {}, "All runs"),
       tables([report.overview.tables[0]], "h3")));
