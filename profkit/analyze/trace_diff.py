@@ -14,6 +14,7 @@ from profkit.analyze._difference_graph import differences
 from profkit.analyze.base import ByRun, Columns, Mapped, analysis
 from profkit.analyze.shared.matched_parts import Matched, matched
 from profkit.analyze.shared.paired_parts import PairedParts, paired_parts
+from profkit.analyze.shared.representative_ranks import left_out, representative
 from profkit.analyze.shared.waterfall import Bar, Waterfall, waterfall_of
 from profkit.core.formatting import counted, milliseconds, shortened
 from profkit.core.result import Abstention, Chart, Finding, Result, Severity, Table, table
@@ -42,6 +43,10 @@ class Config(Settings):
 
     tolerance: float = 0.01
     """Change of a count, as a share of it, under which it counts as the same."""
+
+    most_ranks: PositiveInt = 16
+    """Ranks of a single run that are compared with its lowest. Of more: those whose time differs
+    most from the median rank's, and some others."""
 
     max_rows: int = 200
     """Rows kept of each table for each comparison."""
@@ -83,14 +88,33 @@ def counted_by_name(
 
     Both by rank and ``within``: 2 in the steps that count, 1 in the first ones, 0 outside of any.
     """
-    rows = _named(cpu_ops, runtime_calls, kernels)
-    rows["within"] = np.where(rows["step"] < 0, 0, np.where(rows["step"] < config.skip_first, 1, 2))
     where = ["rank", "within"]
-    passes = rows[[*where, "repeat", "step"]].drop_duplicates()
+    # One after another: what the groups are made of takes several times the memory of the rows.
+    counted = [
+        _counted(kind, rows, config.skip_first)
+        for kind, rows in zip(KINDS, (cpu_ops, runtime_calls, kernels), strict=True)
+    ]
+    names, passes = (pd.concat(tables, ignore_index=True) for tables in zip(*counted, strict=True))
     return {
-        "names": rows.groupby([*where, *_BY_NAME])["ns"].agg(["size", "sum"]).reset_index(),
-        "passes": passes.groupby(where, as_index=False).size(),
+        "names": names.sort_values([*where, *_BY_NAME], ignore_index=True),
+        "passes": passes.drop_duplicates().groupby(where, as_index=False).size(),
     }
+
+
+def _counted(kind: str, rows: pd.DataFrame, skip_first: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the calls of a kind by rank, ``within`` and name, and the steps that they are in."""
+    step = rows["step"].to_numpy(np.int64)
+    own = rows[["rank", "repeat", "step"]].assign(
+        within=np.where(step < 0, 0, np.where(step < skip_first, 1, 2)), kind=kind
+    )
+    passes = own[["rank", "within", "repeat", "step"]].drop_duplicates()
+    names = rows["name"].astype("category")
+    known = {name: _STEP.sub(r"\1", str(name)) for name in names.cat.categories}
+    own = own.drop(columns=["repeat", "step"])
+    own["name"] = names.map(known).astype(object)
+    own["ns"] = rows["end_ns"] - rows["start_ns"]
+    groups = own.groupby(["rank", "within", *_BY_NAME])["ns"]
+    return groups.agg(["size", "sum"]).reset_index(), passes
 
 
 @analysis(title="Differences of traces", across="runs", mapped_by=counted_by_name)
@@ -102,7 +126,7 @@ def analyze(mapped: Mapped, causes: ByRun | None, config: Config) -> Result:
     Intervals are over the repeats that both have. Counts and times by name are per step of a rank
     and contain what is enclosed, as in HTA's comparison.
     """
-    sides = list(_sides(mapped, config))
+    sides, left = _sides(mapped, causes or {}, config)
     if len(sides) < 2:  # noqa: PLR2004 - a comparison needs two
         return Result.abstain(
             "differences", "there is one run of one rank: name another run, or capture every rank"
@@ -111,7 +135,7 @@ def analyze(mapped: Mapped, causes: ByRun | None, config: Config) -> Result:
     measured = {side.label: _by_name(mapped[side.run], side.rank) for side in sides}
     names = [_changes(measured[base.label], measured[side.label], side, config) for side in others]
     found = [one for side in others if (one := _difference(base, side, causes or {}))]
-    missing = [] if found else [_NOT_DIVIDED]
+    missing = [*left, *([] if found else [_NOT_DIVIDED])]
     # That ranks differ is no finding: what waits for the last of them is a cause.
     are_runs = base.run != others[0].run
     return Result(
@@ -131,27 +155,31 @@ _NOT_DIVIDED = Abstention(
 )
 
 
-def _named(*tables: pd.DataFrame) -> pd.DataFrame:
-    """Return rank, repeat, step, name, kind and duration of all that was recorded."""
-    parts = []
-    for kind, rows in zip(KINDS, tables, strict=True):
-        own = rows[["rank", "repeat", "step"]].assign(kind=kind)
-        names = rows["name"].astype("category")
-        known = {name: _STEP.sub(r"\1", str(name)) for name in names.cat.categories}
-        own["name"] = names.map(known).astype(object)
-        parts.append(own.assign(ns=rows["end_ns"] - rows["start_ns"]))
-    return pd.concat(parts, ignore_index=True)
-
-
-def _sides(mapped: Mapped, config: Config) -> Iterator[_Side]:
-    """Yield the sides of the comparison, the base first."""
+def _sides(
+    mapped: Mapped, causes: Mapping[str, Result], config: Config
+) -> tuple[list[_Side], tuple[Abstention, ...]]:
+    """Return the sides of the comparison, the base first, and which ranks of a run are none."""
     runs = [run for run, counts in mapped.items() if len(counts["names"])]
     if len(runs) > 1:
         runs.sort(key=lambda run: run != config.base)
-        yield from (_Side(label=run, run=run, rank=config.rank) for run in runs)
-    elif runs:
-        for rank in sorted(mapped[runs[0]]["names"]["rank"].unique().tolist()):
-            yield _Side(label=f"rank {rank}", run=runs[0], rank=rank)
+        return [_Side(label=run, run=run, rank=config.rank) for run in runs], ()
+    if not runs:
+        return [], ()
+    times = mapped[runs[0]]["names"].groupby("rank")["sum"].sum().rename("time_ns").reset_index()
+    ranks = np.sort(times["rank"].to_numpy(np.int64))
+    divided = np.intersect1d(ranks, _divided(causes.get(runs[0])))
+    if len(ranks) > config.most_ranks and len(divided):
+        ranks = divided
+    base, *others = ranks.tolist()
+    chosen = representative(times, np.array(others, dtype=np.int64), config.most_ranks)
+    sides = [_Side(label=f"rank {rank}", run=runs[0], rank=rank) for rank in (base, *chosen)]
+    return sides, left_out("differences", [base, *chosen], len(times))
+
+
+def _divided(causes: Result | None) -> list[int]:
+    """Return the ranks of which is known what their causes consist of."""
+    parts = causes.tables.get("parts") if causes else None
+    return sorted({int(str(row["rank"])) for row in parts.records()}) if parts else []
 
 
 def _by_name(counts: Mapping[str, pd.DataFrame], rank: int) -> pd.DataFrame:

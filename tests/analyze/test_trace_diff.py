@@ -115,6 +115,37 @@ def test_ranks_of_a_single_run_have_causes_of_their_difference():
     assert names == {"relu": "", "item": "added"}
 
 
+def many_ranks(count):
+    of_ranks = [
+        trace(("relu", -1, 0, 10 + (rank == 7) * 90, 10), rank=rank) for rank in range(count)
+    ]
+    return of_runs(only={name: pd.concat([one[name] for one in of_ranks]) for name in TABLES})
+
+
+def test_of_many_ranks_some_are_compared_and_named():
+    result = analyze.run(**many_ranks(40), causes=None, config=Config(most_ranks=4))
+    compared = list(dict.fromkeys(row["compared"] for row in rows(result, "by_name")))
+    assert len(compared) == 4
+    assert "rank 7" in compared
+    (left, _) = result.abstentions
+    named = ", ".join(["0", *(name.removeprefix("rank ") for name in compared)])
+    assert left.what == "differences of 35 ranks"
+    assert left.reason == f"ranks {named} stand for all 40: set most_ranks to have more"
+    few = analyze.run(**many_ranks(5), causes=None, config=Config(most_ranks=4))
+    assert len({row["compared"] for row in rows(few, "by_name")}) == 4
+    assert len(few.abstentions) == 1
+
+
+def test_of_many_ranks_those_are_compared_whose_causes_are_divided():
+    divided = causes(*((rank, "linear", "gemm", 5.0 + rank) for rank in (3, 11, 30)))
+    config = Config(most_ranks=4)
+    result = analyze.run(**many_ranks(40), causes={"only": divided}, config=config)
+    assert [(row["compared"], row["difference_ms"]) for row in rows(result, "bars")] == [
+        ("rank 11", 8.0),
+        ("rank 30", 27.0),
+    ]
+
+
 def test_names_have_counts_and_whole_durations():
     result = analyze.run(**of_runs(a=BASE, b=FUSED), causes=None, config=Config())
     by_name = {row["name"]: row for row in rows(result, "by_name")}
