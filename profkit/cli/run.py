@@ -222,7 +222,8 @@ def _run_snakemake(
 
 def _be_snakemake(plan: Plan, words: Sequence[str]) -> None:
     """Be ``snakemake``, with `words` behind it, in a fork of the process that has made `plan`."""
-    process_tree.die_with_parent()
+    # Interrupted and not killed, it cancels its jobs on a cluster.
+    process_tree.die_with_parent(signal.SIGINT if "--profile" in words else signal.SIGKILL)
     if "profkit.planning.build" in sys.modules:
         # A plan that was not in the cache has loaded what the jobs need.
         forked_server.fork(plan.analyses)
@@ -241,7 +242,7 @@ def _started(
         del frame
         sys.exit(128 + signum)
 
-    for signum in (signal.SIGTERM, signal.SIGHUP):
+    for signum in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(signum, stop)
     # In a session of its own, jobs included: an interrupt reaches them from us, once. Snakemake
     # takes a second one, from the terminal, as an order to leave its jobs behind.

@@ -15,6 +15,7 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import OmegaConf
 
 from profkit.core import resources
+from profkit.core.errors import ConfigError
 
 MAIN = "profkit_config"
 """Name of profkit's own config.yaml: a user's program may well have one of that name in conf/."""
@@ -47,7 +48,11 @@ class OptionFiles(FileConfigSource):
         state = path.stat()
         key = (str(path), state.st_mtime_ns, state.st_size)
         if key not in _parsed:
-            _parsed[key] = pickle.dumps(super().load_config(name))
+            try:
+                _parsed[key] = pickle.dumps(super().load_config(name))
+            except OSError as error:  # OmegaConf's, for a file that holds a number
+                hint = "write keys with their values, such as `batch: 4`"
+                raise ConfigError(f"{path}: {error}", hint=hint) from None
         # Hydra changes what it gets; this takes a twentieth of the time of YAML.
         result: ConfigResult = pickle.loads(_parsed[key])  # noqa: S301 - written above
         return result

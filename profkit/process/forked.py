@@ -68,7 +68,7 @@ def _become(work: Callable[[], object], variables: Mapping[str, str], writing: i
     for descriptor, stream in ((os.open(os.devnull, os.O_RDONLY), 0), (writing, 1), (writing, 2)):
         os.dup2(descriptor, stream)
     os.close(writing)
-    for signum in (signal.SIGTERM, signal.SIGHUP):
+    for signum in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(signum, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.update(variables)

@@ -28,7 +28,7 @@ CONF = '# @package workload\n# Does what it is told to.\nname: misbehaving\nhow:
 
 def _heed_signals() -> None:
     """Undo what the tests may have inherited: what runs in the background ignores the terminal."""
-    for number in (signal.SIGINT, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
 
 

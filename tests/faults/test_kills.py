@@ -84,7 +84,7 @@ def test_a_killed_process_takes_all_that_it_started_with_it(farm, hanging, good,
     check_what_must_be_true_after(farm, hanging, good)
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
 def test_a_terminal_that_stops_or_closes_ends_everything(farm, hanging, good, signum):
     # As a terminal does it: to the whole process group.
     os.killpg(hanging.pid, signum)

@@ -130,6 +130,8 @@ def test_a_mistake_that_only_the_whole_plan_shows_is_named(overrides, message):
         (b"\xff\xfen\x00", "mine.yaml: not UTF-8: "),
         (b"defaults: [nosuch]\n", "no model named 'nosuch'\n  hint: choose from: cnn_small, "),
         (b"defaults: [mine]\n", "the options of conf/ include one another without an end"),
+        (b"7\n", "conf/model/mine.yaml: Invalid loaded object type: int"),
+        (b"true\n", "conf/model/mine.yaml: Invalid loaded object type: bool"),
         (b"layers: ${nosuch.key}\n", "model.layers: no such key: nosuch.key"),
     ],
 )

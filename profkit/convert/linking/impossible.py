@@ -11,7 +11,6 @@ from profkit.convert.columns.on_disk import Columns
 from profkit.convert.linking.device_work import DeviceWork
 from profkit.convert.linking.messages import Message, count_of
 
-_WORK = "kernels, copies or sets"
 _LARGEST = {"registers": 512, "shared_memory_bytes": 1 << 20, "occupancy_percent": 100}
 """Of AMD's GPUs a thread has up to 512 registers; others have less of everything."""
 _MOST_THREADS = 1024

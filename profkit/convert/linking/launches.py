@@ -12,9 +12,6 @@ from profkit.convert.linking.ordered import Ordered, first_with, ranges
 from profkit.convert.linking.steps import Steps
 from profkit.convert.linking.windows import threads_of
 
-_SPARSE = 64
-"""Ids that are further apart are sorted, as to mark each would take too much memory."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Launches:
@@ -60,18 +57,10 @@ class Launches:
 
     def repeated_correlations(self) -> int:
         """Return how many calls of a single process have the correlation id of another one."""
-        ids = [part[part > 0] for part in self.recorded.each("correlation")]
-        ids = [part for part in ids if len(part)]
-        if self._processes != 1 or not ids:
+        if self._processes != 1:
             return 0
-        low, count = min(int(part.min()) for part in ids), sum(map(len, ids))
-        span = max(int(part.max()) for part in ids) - low + 1
-        if span > _SPARSE * count:
-            return count - len(np.unique(np.concatenate(ids)))
-        seen = np.zeros(span, dtype=np.bool_)
-        for part in ids:
-            seen[part - low] = True
-        return count - int(seen.sum())
+        ids = np.sort(self.recorded["correlation"])
+        return int(((ids[1:] == ids[:-1]) & (ids[1:] > 0)).sum())
 
     @cached_property
     def _processes(self) -> int:

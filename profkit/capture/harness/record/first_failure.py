@@ -24,9 +24,11 @@ _LOST_PEER = re.compile(
     re.IGNORECASE,
 )
 _PASSING = re.compile(
-    r"EADDRINUSE|address already in use|no space (?:is |was )?left|(?:Connection|HTTP|URL)Error"
-    r"|Timeout|Too Many Requests|name resolution|(?:Network|Host) (?:is )?unreachable"
-    r"|No route to host|Max retries|(?:couldn't|could not|cannot|failed to) connect"
+    r"EADDRINUSE|address already in use|no space (?:is |was )?left|Input/output error"
+    r"|Stale file handle|(?:Connection\w*|BrokenPipe|HTTP|URL|SSL|Proxy|Protocol)Error|gaierror"
+    r"|RemoteDisconnected|IncompleteRead|Service Unavailable|Bad Gateway|Timeout"
+    r"|Too Many Requests|name resolution|(?:Network|Host) (?:is )?unreachable|No route to host"
+    r"|Max retries|(?:couldn't|could not|cannot|failed to) connect"
     r"|KeyboardInterrupt|(?:by|with|got) signal|exited unexpectedly",
     re.IGNORECASE,
 )

@@ -36,6 +36,13 @@ def test_the_status_follows_from_what_failed_first(failure, status):
         ({"shortage": "9 MB were left"}, {"summary": "killed by 9", "signum": 9}, False),
         ({"stopped": "less than 100 MB is left"}, {"summary": "rank0: MemoryError"}, False),
         ({}, {"summary": "rank0: RuntimeError: Connection closed by peer"}, False),
+        ({}, {"summary": "rank0: ConnectionRefusedError: x"}, False),
+        ({}, {"summary": "rank0: ConnectionResetError: peer"}, False),
+        ({}, {"summary": "rank0: BrokenPipeError"}, False),
+        ({}, {"summary": "rank0: http.client.RemoteDisconnected: closed"}, False),
+        ({}, {"summary": "rank0: requests.exceptions.SSLError: EOF"}, False),
+        ({}, {"summary": "rank0: OSError: [Errno 5] Input/output error: 'data'"}, False),
+        ({}, {"summary": "rank0: ValueError: no connection of layers"}, True),
         ({"timed_out": True}, {"summary": "rank0: ValueError: boom"}, False),
     ],
 )
