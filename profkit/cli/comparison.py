@@ -167,6 +167,13 @@ def notes(before: MeasuredRun, after: MeasuredRun) -> Iterator[str]:
             "the runs were not captured in turn; what changed on the machine in between "
             "shows as a difference"
         )
+    batches = [run.facts.get("batch", "") for run in (before, after)]
+    is_rated = all(METRICS["throughput"] in run.metrics for run in (before, after))
+    if not is_rated and all(batches) and len(set(batches)) > 1:
+        yield (
+            f"steps differ in their batch, {' -> '.join(batches)}: "
+            "profkit.step(samples=N) measures throughput"
+        )
     if disturbed := sorted({*before.disturbed, *after.disturbed}):
         listed = ", ".join(map(str, disturbed))
         yield f"the machine was not quiet in repeats {listed} (capture.json: conditions)"
