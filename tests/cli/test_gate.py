@@ -179,4 +179,21 @@ def test_what_cannot_be_run_is_usage(folder, capsys):
         assert stopped.value.code == 2
     assert main(["baseline", "save", "../x"]) == 1
     assert main(["baseline", "list"]) == 0
-    assert capsys.readouterr().out == "main  old  6 repeats\n"
+    assert capsys.readouterr().out == "main  old  6 repeats  2026-01-01 10:00\n"
+
+
+def test_a_baseline_that_is_saved_again_says_what_it_replaces(folder, capsys):
+    assert main(["baseline", "save", "main"]) == 0
+    leave_run(folder, "new", 110 * STEADY, day=2)
+    for _ in range(2):
+        assert main(["baseline", "save", "main", "new"]) == 0
+    Path("results/baselines/main.json").write_text("x")
+    assert main(["baseline", "save", "main", "new"]) == 0
+    new = "new  6 repeats  2026-01-02 10:00"
+    saved = f"{new}  saved in results/baselines/main.json"
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-6:] == [
+        *(saved, "it replaces  old  6 repeats  2026-01-01 10:00"),
+        *(saved, f"it replaces  {new}"),
+        *(saved, "it replaces a file that is no baseline"),
+    ]
