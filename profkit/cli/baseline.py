@@ -4,8 +4,15 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from profkit.cli.measured_run import measured, read_baseline, save_baseline
+from profkit.cli.measured_run import (
+    MeasuredRun,
+    is_baseline,
+    measured,
+    read_baseline,
+    save_baseline,
+)
 from profkit.cli.run_folders import last_selected, run_named
+from profkit.core.errors import InputError
 from profkit.core.formatting import counted
 from profkit.core.saved_results import BASELINES, saved_results
 
@@ -21,9 +28,25 @@ def main(argv: Sequence[str]) -> None:
     args = parser.parse_args(argv)
     if args.action == "list":
         for path in saved_results():
-            run = read_baseline(str(path))
-            sys.stdout.write(f"{path.stem}  {run.name}  {counted(len(run.began), 'repeat')}\n")
+            sys.stdout.write(f"{path.stem}  {_told(read_baseline(str(path)))}\n")
         return
     run = measured(run_named(args.run) if args.run else last_selected()[0])
+    replaced = _replaced(args.name)
     path = save_baseline(args.name, run)
-    sys.stdout.write(f"{run.name}, {counted(len(run.began), 'repeat')}: saved in {path}\n")
+    sys.stdout.write(f"{_told(run)}  saved in {path}{replaced}\n")
+
+
+def _told(run: MeasuredRun) -> str:
+    """Return which run it is, and when it was captured."""
+    began = min(run.began.values(), default="")[:16]
+    return f"{run.name}  {counted(len(run.began), 'repeat')}  {began}".rstrip()
+
+
+def _replaced(name: str) -> str:
+    """Return in words what a baseline of this name was until now, "" if there is none."""
+    if not is_baseline(name):
+        return ""
+    try:
+        return f"\nit replaces  {_told(read_baseline(name))}"
+    except InputError:
+        return "\nit replaces a file that is no baseline"

@@ -11,7 +11,7 @@ from profkit.analyze.shared.paired import DIFFER, FEWEST_PAIRS, Judgement, Outco
 from profkit.analyze.shared.repeat_order import in_turn
 from profkit.cli.explained import Why, lines
 from profkit.cli.measured_run import METRICS, Difference, MeasuredRun, differences
-from profkit.cli.metric_words import CHANGES, TITLES, shown
+from profkit.cli.metric_words import CHANGES, MEASURING, TITLES, shown
 from profkit.cli.unlike_pairs import unlike
 from profkit.core.formatting import counted
 from profkit.planning.model import Pairing
@@ -167,6 +167,10 @@ def notes(before: MeasuredRun, after: MeasuredRun) -> Iterator[str]:
             "the runs were not captured in turn; what changed on the machine in between "
             "shows as a difference"
         )
+    batches = [run.facts.get("batch", "") for run in (before, after)]
+    is_rated = all(METRICS["throughput"] in run.metrics for run in (before, after))
+    if not is_rated and all(batches) and len(set(batches)) > 1:
+        yield (f"batches differ, {' -> '.join(batches)}: for throughput, {MEASURING['throughput']}")
     if disturbed := sorted({*before.disturbed, *after.disturbed}):
         listed = ", ".join(map(str, disturbed))
         yield f"the machine was not quiet in repeats {listed} (capture.json: conditions)"

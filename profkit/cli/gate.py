@@ -12,7 +12,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -28,7 +28,7 @@ from profkit.analyze.shared.paired import (
     judged,
 )
 from profkit.cli.comparison import notes
-from profkit.cli.explained import explained, lines
+from profkit.cli.explained import Why, explained, lines
 from profkit.cli.measured_run import (
     METRICS,
     MeasuredRun,
@@ -37,6 +37,7 @@ from profkit.cli.measured_run import (
     measured,
     read_baseline,
 )
+from profkit.cli.metric_words import MEASURING
 from profkit.cli.run_folders import all_runs, last_selected, run_named
 from profkit.cli.saved_comparison import kept_comparison
 from profkit.core.atomic_write import write_atomically
@@ -46,6 +47,7 @@ from profkit.core.formatting import counted
 USAGE = 2
 _CONDITION = re.compile(r"\s*(\w+)\s*([<>])\s*([+-]?\d+(?:\.\d+)?)\s*%\s*")
 _CONFIDENCE = 0.95
+_OF_TIME = {"step_time", "throughput", "energy"}
 
 
 class Answer(StrEnum):
@@ -123,10 +125,10 @@ def _run(args: argparse.Namespace) -> list[Checked]:
     checked = check(baseline, run, args.fail_if, confidence)
     remarks = [
         *_remedy(checked, is_compared=args.against is None),
-        *map(str, differences(baseline, run)),
-        *notes(baseline, run),
+        *(f"differs: {difference}" for difference in differences(baseline, run)),
+        *(f"note: {note}" for note in notes(baseline, run)),
     ]
-    why = list(lines(explained(baseline, run))) if _overall(checked) is Answer.FAIL else []
+    why = list(_why(baseline, run, checked))
     for result in checked:
         sys.stdout.write(f"{result.answer.upper()}  {result.condition.text}: {result.message}\n")
     sys.stdout.writelines(f"{line}\n" for line in (*why, *remarks))
@@ -136,6 +138,17 @@ def _run(args: argparse.Namespace) -> list[Checked]:
         content = _markdown(against, run, checked, why, remarks)
         write_atomically(args.markdown, content.encode())
     return checked
+
+
+def _why(baseline: MeasuredRun, run: MeasuredRun, checked: Sequence[Checked]) -> Iterator[str]:
+    """Yield the causes of what failed, and of nothing else."""
+    failed = {one.condition.metric for one in checked if one.answer is Answer.FAIL}
+    found = explained(baseline, run) if failed else Why()
+    if not failed & _OF_TIME:
+        found = replace(found, step_time=None)
+    if "peak_memory" not in failed:
+        found = replace(found, peak_memory=None)
+    yield from lines(found)
 
 
 def _reference(name: str) -> MeasuredRun:
@@ -208,7 +221,7 @@ def _judged(
 
 def _checked(asked: Condition, judgement: Judgement | None, p_value: float) -> Checked:
     if judgement is None:
-        message = "it was not measured in a repeat of both"
+        message = f"it was not measured in a repeat of both: {MEASURING[asked.metric]}"
         return Checked(condition=asked, answer=Answer.INCONCLUSIVE, message=message)
     bad, good = (
         (Outcome.HIGHER, Outcome.LOWER) if asked.is_above else (Outcome.LOWER, Outcome.HIGHER)

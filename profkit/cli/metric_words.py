@@ -9,6 +9,14 @@ TITLES = {
     "energy": "energy per step",
 }
 
+MEASURING = {
+    "step_time": "mark steps with profkit.step()",
+    "throughput": "add workload.samples='${batch}'",
+    "peak_memory": "the tool baseline measures it",
+    "energy": "add +tool=system",
+}
+"""What measures each."""
+
 CHANGES = {
     "step_time": ("slower", "faster"),
     "throughput": ("higher", "lower"),

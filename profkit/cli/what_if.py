@@ -89,7 +89,7 @@ def _named(word: str, step: Step) -> list[str]:
     found = [cause for cause in causes if cause.endswith(f".{word.replace('.', '_')}")]
     if not found:
         known = dict.fromkeys(last for cause in causes for last in (cause, cause.split(".")[-1]))
-        raise InputError(f"no cause is called {word!r}", hint=nearest(word, known))
+        raise InputError(f"no cause is called {word!r}", hint=nearest(word, known, _largest(step)))
     return found
 
 

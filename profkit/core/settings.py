@@ -25,6 +25,8 @@ With its default, which may never change, all is as it was before there was the 
 out of records then: runs keep their names, and captures stay fresh.
 """
 
+_MOST_LISTED = 60
+
 _adapters: "dict[type[Any], TypeAdapter[Any]]" = {}
 
 
@@ -35,15 +37,18 @@ class Settings:
     __pydantic_config__: ClassVar["ConfigDict"] = {"extra": "forbid"}
 
 
-def nearest(name: str, candidates: Iterable[str]) -> str:
-    """Return a hint that names the candidates most like `name`, or all of them."""
+def nearest(name: str, candidates: Iterable[str], listed: Iterable[str] = ()) -> str:
+    """Return a hint that names the candidates most like `name`, or else `listed` or all ones."""
     choices = sorted(candidates)
     begun = [choice for choice in choices if name and choice.startswith(name)]
     close = begun or difflib.get_close_matches(name, choices, n=1, cutoff=0.7)
     if not choices:
         return "there is none"
     if not close:
-        return f"choose from: {', '.join(choices)}"
+        shown = list(listed) or choices
+        left = len(shown) - _MOST_LISTED
+        more = f" and {left} more" if left > 0 else ""
+        return f"choose from: {', '.join(shown[:_MOST_LISTED])}{more}"
     *others, last = map(repr, close)
     return f"did you mean {', '.join(others)} or {last}?" if others else f"did you mean {last}?"
 

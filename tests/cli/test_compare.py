@@ -35,6 +35,7 @@ def test_a_slower_run_that_takes_less_memory_is_said_to_be_both(folder, capsys):
         "step time 100 ms -> 110 ms: slower, +10.0% (95% interval +9.7% to +10.3%, 6 pairs)",
         "peak memory 200 MiB -> 150 MiB: less, -25.0% (95% interval -25.0% to -25.0%, 6 pairs)",
         "not measured in a repeat of both: throughput",
+        "note: batches differ, 2 -> 4: for throughput, add workload.samples='${batch}'",
     ]
     made = json.loads("\n".join(compared(capsys, "--json")))
     assert made["metrics"]["step_time"]["outcome"] == "higher"

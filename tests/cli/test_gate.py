@@ -72,6 +72,21 @@ def test_a_failed_gate_says_which_cause_grew_from_what_the_baseline_kept(folder,
     assert lines[why + 1] in Path("gate.md").read_text()
 
 
+def test_a_gate_that_fails_on_memory_alone_does_not_explain_the_step_time(folder, capsys):
+    both = {"python": 30 * STEADY, "gpu_computing": 70 * STEADY}
+    leave_run(folder, "before", 100 * STEADY, causes=both, peaks=[200] * 6)
+    causes = both | {"python": 40 * STEADY}
+    leave_run(folder, "new", 110 * STEADY, day=2, causes=causes, peaks=[250] * 6, batch=4)
+    gate = ["gate", "new", "--against", "before", "--fail-if"]
+    assert main([*gate, "peak_memory > 5%", "--fail-if", "throughput < -3%"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert not any(line.startswith("why") for line in lines)
+    assert lines[1].endswith("of both: add workload.samples='${batch}'")
+    assert "differs: batch 2 -> 4" in lines
+    assert main([*gate, "step_time > 5%"]) == 1
+    assert any(line.startswith("why, from 100") for line in capsys.readouterr().out.splitlines())
+
+
 def test_a_gate_without_a_baseline_is_on_the_newest_comparison(folder, capsys):
     leave_run(folder, "a", 100 * STEADY, day=3)
     leave_run(folder, "b", 110 * STEADY, day=3, second=30)
@@ -164,4 +179,21 @@ def test_what_cannot_be_run_is_usage(folder, capsys):
         assert stopped.value.code == 2
     assert main(["baseline", "save", "../x"]) == 1
     assert main(["baseline", "list"]) == 0
-    assert capsys.readouterr().out == "main  old  6 repeats\n"
+    assert capsys.readouterr().out == "main  old  6 repeats  2026-01-01 10:00\n"
+
+
+def test_a_baseline_that_is_saved_again_says_what_it_replaces(folder, capsys):
+    assert main(["baseline", "save", "main"]) == 0
+    leave_run(folder, "new", 110 * STEADY, day=2)
+    for _ in range(2):
+        assert main(["baseline", "save", "main", "new"]) == 0
+    Path("results/baselines/main.json").write_text("x")
+    assert main(["baseline", "save", "main", "new"]) == 0
+    new = "new  6 repeats  2026-01-02 10:00"
+    saved = f"{new}  saved in results/baselines/main.json"
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-6:] == [
+        *(saved, "it replaces  old  6 repeats  2026-01-01 10:00"),
+        *(saved, f"it replaces  {new}"),
+        *(saved, "it replaces a file that is no baseline"),
+    ]

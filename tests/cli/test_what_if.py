@@ -37,3 +37,5 @@ def test_the_largest_causes_are_listed_or_those_that_are_named(capsys):
 
 def test_a_cause_that_is_not_there_is_named_with_the_nearest(capsys):
     assert "did you mean 'loading_data'?" in asked(capsys, "--without", "loading", status=1).err
+    unknown = asked(capsys, "--without", "nope", status=1).err
+    assert "choose from: cpu_operators, loading_data\n" in unknown

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from profkit.core.settings import ADDED_LATER, Settings, checked, plain
+from profkit.core.settings import ADDED_LATER, Settings, checked, nearest, plain
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,3 +27,11 @@ def test_a_setting_that_was_added_later_is_recorded_only_where_it_changes_someth
 def test_settings_are_the_same_again_when_their_record_is_read():
     for settings in (Outer(), Outer(new=3, inner=Inner(new=("a",)))):
         assert checked("outer", Outer, plain(settings)) == settings
+
+
+def test_a_hint_lists_what_there_is_but_not_hundreds_of_names():
+    names = [f"run{number:03}" for number in range(100)]
+    assert nearest("run007x", names) == "did you mean 'run007'?"
+    assert nearest("?", names[:60]) == f"choose from: {', '.join(names[:60])}"
+    assert nearest("?", names) == f"choose from: {', '.join(names[:60])} and 40 more"
+    assert nearest("?", names, ["run005", "run001"]) == "choose from: run005, run001"
