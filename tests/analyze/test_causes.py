@@ -533,6 +533,18 @@ def test_calls_of_collectives_are_communication_on_the_cpu():
     assert found["exposed_communication.waiting_or_transfer"] == 200 + 400
 
 
+def test_a_collective_that_an_operator_calls_is_communication():
+    ops = [
+        op(1, 0, 1000, "ProfilerStep#5", kind="annotation"),
+        op(2, 100, 500, "autograd::engine::evaluate_function: AccumulateGrad"),
+        op(3, 200, 400, "c10d::allreduce_", parent=2),
+        op(4, 250, 300, "aten::copy_", parent=3),
+    ]
+    found = times(divided(steps=[step(0, 1000)], cpu_ops=ops))
+    assert found["cpu_operators"] == 400 - 200 + 50
+    assert found["exposed_communication.waiting_or_transfer"] == 200 - 50
+
+
 def test_garbage_collection_is_a_cause_of_its_own():
     pause = {"rank": 0, "repeat": 0, "tid": MAIN}
     pause |= {"start_ns": ORIGIN_NS + 700 * US, "end_ns": ORIGIN_NS + 750 * US}

@@ -60,10 +60,11 @@ def leave_run(  # noqa: PLR0913 - what a run may be
     table = Table(title="Repeats", columns=("repeat", "began"), rows=began)
     leave_result(run, "steps", Result(metrics=metrics, tables={"per_repeat": table}))
     if causes:
-        columns = ("rank", "repeat", "cause", "module", "operator", "kernel", "ms_per_step")
+        keys = ("rank", "repeat", "cause", "module", "operator", "kernel")
+        columns = (*keys, "calls_per_step", "ms_per_step")
         ranks = ("rank", "launching_least_ns", "launching_most_ns", "decisive")
         parts = tuple(
-            (0, repeat, cause, "", "", "", float(ms))
+            (0, repeat, cause, "", "", "", 1.0, float(ms))
             for cause, times in causes.items()
             for repeat, ms in enumerate(times)
         )

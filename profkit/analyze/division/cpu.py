@@ -17,7 +17,7 @@ def divide(rank: RecordedRank) -> Partition:
     time.take("compiler", rank.ranges(COMPILING, rank.main))
     time.take("loading_data", rank.loading(rank.main))
     on_main = rank.op_threads == rank.main
-    time.take(COMPUTING, rank.op_spans[rank.works & on_main])
+    time.take(COMPUTING, rank.computing)
     time.take(COMPUTING, rank.op_spans[rank.works & ~on_main])
     has_operators = bool(rank.works.any())
     if has_operators and not rank.sees_cpu:

@@ -260,6 +260,21 @@ class RecordedRank:
         return (self.ops["kind"] == "operator").to_numpy() & ~other
 
     @cached_property
+    def computing(self) -> Intervals:
+        """When the program's thread is in an operator that computes, as a union.
+
+        Not where one has called a collective, as backward does for the buckets of DDP: only what
+        computes inside of that call.
+        """
+        spans = self.op_spans[self.works & (self.op_threads == self.main)]
+        calls = self.ranges(_CALLING, self.main)
+        is_inside = intervals.contains(calls, spans[:, 0]) & intervals.contains(
+            calls, spans[:, 1] - 1
+        )
+        around = intervals.difference(intervals.union(spans), calls)
+        return intervals.union(np.concatenate((around, spans[is_inside])))
+
+    @cached_property
     def sees_cpu(self) -> bool:
         """Whether enough of the CPU was recorded that what is between is Python, and no excerpt."""
         windows = intervals.union(self.windows)

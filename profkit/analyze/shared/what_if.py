@@ -20,6 +20,7 @@ _ON_GPU = (gpu.COMPUTING, gpu.EXPOSED, "exposed_copies", "exposed_sets")
 PARTS = ("cause", "operator", "kernel")
 _MS = 1e6
 _CONFIDENCE = 0.95
+_MOST_OF_A_CALL_MS = 5e-3
 
 Times = NDArray[np.float64]
 """Milliseconds per step, a row for each repeat and a column for each rank."""
@@ -88,10 +89,10 @@ class Step:
         the median of steps without a profiler if it is given, or else the mean of traced ones.
         """
         share = np.array([max(less.get(name, 0.0) for name in ids) for ids in self._ids])
-        time = self._rows["ms_per_step"].to_numpy(np.float64)
         cause = self._rows["cause"].astype(str)
         waits = (cause == _WAITING).to_numpy()
         on_gpu = cause.str.partition(".")[0].isin(_ON_GPU).to_numpy() & ~waits
+        time = self._without_profiler(~on_gpu & ~waits, unprofiled_ms)
         of_gpu, of_cpu = (self._of_ranks(time * share * of) for of in (on_gpu, ~on_gpu & ~waits))
         waited = self._of_ranks(time * share * waits)[:, self._decides].mean(axis=1)
         busy = self._of_ranks(time * ~waits)
@@ -123,6 +124,22 @@ class Step:
             high_ms=step_ms - min(max(sure, 0.0), gain),
             gained_share=mean_gain / step_ms if step_ms else 0.0,
         )
+
+    def _without_profiler(
+        self, is_recorded: NDArray[np.bool_], unprofiled_ms: float | None
+    ) -> NDArray[np.float64]:
+        """Return the time of each row, less what the profiler took to record its calls.
+
+        A sleep is not longer with a profiler, and a step of many short operators is.
+        """
+        time = self._rows["ms_per_step"].to_numpy(np.float64)
+        calls = np.where(is_recorded, self._rows["calls_per_step"].to_numpy(np.float64), 0.0)
+        of_step, ms = (self._of_ranks(of)[:, self._decides].mean() for of in (calls, time))
+        if unprofiled_ms is None or unprofiled_ms >= ms or not of_step:
+            return time
+        a_call = min((ms - unprofiled_ms) / float(of_step), _MOST_OF_A_CALL_MS)
+        left: NDArray[np.float64] = np.maximum(time - calls * a_call, 0.0)
+        return left
 
     def _of_median(self, gone: NDArray[np.float64]) -> list[float]:
         """Return the gain of the median step over that of the mean one.

@@ -5,14 +5,14 @@ import pytest
 from profkit.analyze.shared.what_if import Step
 from profkit.core.result import Result, Table
 
-COLUMNS = ("rank", "repeat", "cause", "operator", "kernel", "ms_per_step")
+COLUMNS = ("rank", "repeat", "cause", "operator", "kernel", "ms_per_step", "calls_per_step")
 RANKS = ("rank", "launching_least_ns", "launching_most_ns", "decisive")
 WAITING = "exposed_communication.waiting"
 
 
-def step(*parts, ranks=((0, 0.0, 0.0, "true"),), by_step=None):
+def step(*parts, ranks=((0, 0.0, 0.0, "true"),), by_step=None, calls=0):
     more = {"by_step": Table(title="", columns=by_step[0], rows=by_step[1])} if by_step else {}
-    rows = tuple((rank, 0, cause, operator, "", ms) for rank, cause, operator, ms in parts)
+    rows = tuple((rank, 0, cause, operator, "", ms, calls) for rank, cause, operator, ms in parts)
     return Step(
         Result(
             tables={
@@ -46,6 +46,13 @@ def test_a_cause_of_one_rank_gains_its_exposed_time():
 def test_a_profiler_that_slows_steps_leaves_less_to_gain():
     one = step((0, "cpu_operators", "", 6.0), (0, "python", "", 4.0))
     assert times(one.without({"python": 1.0}, unprofiled_ms=5.0)) == (1.0, 3.0, 3.0)
+
+
+def test_a_sleep_is_not_longer_with_a_profiler_that_slows_short_operators():
+    many = [(0, "cpu_operators", f"aten::{number}", 1.0) for number in range(9)]
+    one = step(*many, (0, "loading_data", "", 11.0), calls=50)
+    # Of 20 ms, 2 are what it takes to record 500 calls.
+    assert one.without({"loading_data": 1.0}, unprofiled_ms=18.0).predicted_ms == pytest.approx(7.2)
 
 
 def test_steps_that_vary_make_the_bounds_wider():
