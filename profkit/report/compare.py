@@ -235,7 +235,6 @@ def _charts(
             *(number.value for number in mine),
         )
         for run, mine in zip(runs, numbers, strict=True)
-        for named in [_series(run, varying) or run_label(run)]
     )
     table = view.Table(
         title="Compared",
@@ -260,6 +259,7 @@ def _charts(
             log=("x",) if _by_doubling([row[0] for row in rows]) else (),
         )
         for index, number in enumerate(numbers[0])
+        if any(isinstance(row[2 + index], int | float) for row in rows)
     )
 
 

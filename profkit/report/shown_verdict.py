@@ -14,6 +14,7 @@ from profkit.report.verdict_text import (
 )
 
 _SHOWN_SHARE = 0.01
+_TOLD_SHARE = 1e-4
 
 
 def shown(verdict: Verdict) -> verdict_view.RunVerdict:
@@ -33,7 +34,7 @@ def shown(verdict: Verdict) -> verdict_view.RunVerdict:
         small=tuple(
             f"{cause.title} {milliseconds(cause.ms_per_step)} ms"
             for cause in every
-            if 0 < cause.share < _SHOWN_SHARE
+            if _TOLD_SHARE <= cause.share < _SHOWN_SHARE
         ),
         actions=tuple(
             _action(action, causes.get(action.cause), verdict) for action in verdict.actions

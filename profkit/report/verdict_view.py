@@ -73,7 +73,7 @@ class RunVerdict:
 
     parts: tuple[StepPart, ...]
     small: tuple[str, ...]
-    """Parts that are too small to be drawn, with their ms."""
+    """Parts that are too small to be drawn, with their ms, without those that rounding hides."""
 
     actions: tuple[ToDo, ...]
     nothing: str

@@ -148,6 +148,11 @@ def test_key_numbers_are_bars_where_only_names_vary():
     assert drawn.tables[2].rows == (("gpt", "", 2e6), ("cnn", "", 3e6))
 
 
+def test_a_key_number_that_no_run_has_is_not_drawn():
+    drawn = arranged(run("a", Result(), model="gpt"), run("b", Result(), model="cnn")).overview
+    assert drawn.charts == ()
+
+
 def test_without_a_title_the_page_is_called_after_what_varies():
     def title(*runs: result_tree.Run) -> str:
         selection = result_tree.Selection(title="", runs=tuple(run.selected for run in runs))

@@ -43,7 +43,8 @@ def test_a_gain_says_what_it_is_of_or_that_it_is_not_known():
 
 
 def test_parts_too_small_to_be_drawn_are_named():
-    made = shown(VERDICT)
+    hidden = replace(VERDICT.causes[-1], id="loading_data", ms_per_step=0.0007, share=7e-6)
+    made = shown(replace(VERDICT, causes=(*VERDICT.causes, hidden)))
     assert [part.title for part in made.parts] == ["GPU computing"]
     assert made.small == ("Python 0.5 ms",)
 
