@@ -204,8 +204,8 @@ def _run_snakemake(
         **(view.link.variables if view.link else {}),
     }
     try:
-        is_on_cluster = "--profile" in words
-        with _started(partial(_be_snakemake, plan, words), added, is_on_cluster) as process:
+        work = partial(_be_snakemake, plan, words)
+        with _started(work, added, _is_on_cluster(words)) as process:
             read = (process, output, view.is_verbose)
             reader = threading.Thread(target=_read, args=read, daemon=True)
             reader.start()
@@ -220,10 +220,14 @@ def _run_snakemake(
         log.unlink(missing_ok=True)
 
 
+def _is_on_cluster(words: Sequence[str]) -> bool:
+    return "--profile" in words
+
+
 def _be_snakemake(plan: Plan, words: Sequence[str]) -> None:
     """Be ``snakemake``, with `words` behind it, in a fork of the process that has made `plan`."""
     # Interrupted and not killed, it cancels its jobs on a cluster.
-    process_tree.die_with_parent(signal.SIGINT if "--profile" in words else signal.SIGKILL)
+    process_tree.die_with_parent(signal.SIGINT if _is_on_cluster(words) else signal.SIGKILL)
     if "profkit.planning.build" in sys.modules:
         # A plan that was not in the cache has loaded what the jobs need.
         forked_server.fork(plan.analyses)

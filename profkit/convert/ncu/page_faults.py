@@ -118,8 +118,11 @@ def _of_shapes(launches: Sequence[Launch]) -> Iterator[str]:
                     (shape[axis : axis + 1], values.get(f"launch__{of}_dim_{'xyz'[axis]}"))
                 )
         capability = [values.get(f"{_CAPABILITY}_{part}") for part in ("major", "minor")]
-        contradicted += any(s and v is not None and math.prod(s) != v for s, v in stated) or (
-            None not in capability and launch.capability != ".".join(f"{v:g}" for v in capability)
+        contradicted += any(
+            sizes and value is not None and math.prod(sizes) != value for sizes, value in stated
+        ) or (
+            None not in capability
+            and launch.capability != ".".join(f"{part:g}" for part in capability)
         )
         impossible += (
             math.prod(launch.block) > _MOST_THREADS
