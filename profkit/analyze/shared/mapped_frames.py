@@ -15,7 +15,7 @@ from profkit.core.result import Provenance
 from profkit.core.sealed_json import is_damaged, sealed
 
 Frames = Mapping[str, pd.DataFrame]
-"""Frames by name; their columns are of numbers, truths or text."""
+"""Frames by name; their columns are of numbers, booleans or text."""
 
 _AGAIN = "the next `profkit run` makes it again"
 
@@ -56,7 +56,7 @@ def _column(name: str, values: "pd.Series[Any]") -> _Column:
     kind = values.dtype
     if not isinstance(kind, np.dtype | pd.StringDtype) or kind.kind not in "biufO":
         raise PluginError(
-            f"column {name} of a map is of {kind}", hint="make it numbers, truths or text"
+            f"column {name} of a map is of {kind}", hint="make it numbers, booleans or text"
         )
     if kind.kind == "f" and np.isinf(values).any():
         raise PluginError(f"column {name} of a map is infinite somewhere")
