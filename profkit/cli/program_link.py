@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 
 from profkit.capture.harness import foreground
+from profkit.process import caller_environment
 
 _BLOCK_BYTES = 1 << 16
 
@@ -77,7 +78,9 @@ def linked_program() -> Iterator[ProgramLink]:
     with tempfile.TemporaryDirectory(prefix="profkit-") as folder:
         link = ProgramLink(Path(folder))
         link.listen()
-        before = signal.signal(signal.SIGINT, link.end)
+        before = signal.getsignal(signal.SIGINT)
+        for signum in caller_environment.heeded([signal.SIGINT]):
+            signal.signal(signum, link.end)
         try:
             yield link
         finally:

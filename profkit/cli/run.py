@@ -33,7 +33,7 @@ from profkit.dag.inputs import REPORT, Dag
 from profkit.dag.overrides import save_selection
 from profkit.planning.cache import load
 from profkit.planning.model import Plan
-from profkit.process import forked, parent_watch, process_tree
+from profkit.process import caller_environment, forked, parent_watch, process_tree
 from profkit.process.forked import Forked
 
 _FOLDERS = ("results/runs", "results/selection", "results/logs", ".snakemake")
@@ -200,6 +200,7 @@ def _run_snakemake(
     log.write_bytes(b"")
     added = {
         progress_events.VARIABLE: str(log),
+        **caller_environment.ignored_signals(),
         **variables,
         **(view.link.variables if view.link else {}),
     }
@@ -246,7 +247,7 @@ def _started(
         del frame
         sys.exit(128 + signum)
 
-    for signum in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+    for signum in caller_environment.heeded((signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)):
         signal.signal(signum, stop)
     # In a session of its own, jobs included: an interrupt reaches them from us, once. Snakemake
     # takes a second one, from the terminal, as an order to leave its jobs behind.

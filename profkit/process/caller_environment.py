@@ -1,13 +1,17 @@
 """Carry past Snakemake the environment of who called it: it sets variables for its jobs.
 
 Its thread variables would give each rank of a workload as many threads as the job has cores.
+Signals that the caller ignores, as below ``nohup`` or behind ``&`` in a script, go with it.
 """
 
 import os
 import shlex
-from collections.abc import Mapping
+import signal
+from collections.abc import Iterable, Mapping
 
 _PREFIX = "PROFKIT_CALLER_"
+_IGNORED = f"{_PREFIX}IGNORED_SIGNALS"
+_OF_TERMINALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 _PATH = "PATH"
 # What `snakemake.shell` sets, and bash. A test compares a capture with a bare run.
 _REPLACED = (
@@ -19,10 +23,31 @@ _REPLACED = (
 
 def kept(environment: Mapping[str, str] = os.environ) -> str:
     """Return assignments, for ``export`` in the shell of a job, of values that a job loses."""
-    values = {name: environment[name] for name in _REPLACED if name in environment}
-    words = [f"{_PREFIX}{name}={shlex.quote(value)}" for name, value in values.items()]
+    replaced = {f"{_PREFIX}{name}": environment[name] for name in _REPLACED if name in environment}
+    values = replaced | ignored_signals(environment)
+    words = [f"{name}={shlex.quote(value)}" for name, value in values.items()]
     # As it is in that shell: an environment of conda has been activated there.
     return " ".join([f"{_PREFIX}{_PATH}=${_PATH}", *words])
+
+
+def ignored_signals(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the variable for jobs that names the signals which the caller ignores.
+
+    Those that a process above this one has found, or else those that this one ignores.
+    """
+    own = [str(int(number)) for number in _OF_TERMINALS if not heeded([number])]
+    return {_IGNORED: environment.get(_IGNORED, " ".join(own))}
+
+
+def heeded(signums: Iterable[int]) -> list[int]:
+    """Return those of `signums` that this process was not started to ignore."""
+    return [number for number in signums if signal.getsignal(number) is not signal.SIG_IGN]
+
+
+def ignore_as_caller(environment: Mapping[str, str] = os.environ) -> None:
+    """Have this process, and what it becomes, ignore the signals that the caller ignores."""
+    for number in environment.get(_IGNORED, "").split():
+        signal.signal(int(number), signal.SIG_IGN)
 
 
 def restored(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -30,9 +55,9 @@ def restored(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     values = {
         name.removeprefix(_PREFIX): value
         for name, value in environment.items()
-        if name.startswith(_PREFIX)
+        if name.startswith(_PREFIX) and name != _IGNORED
     }
     if not values:
-        return dict(environment)
-    changed = {*_REPLACED, _PATH, *(f"{_PREFIX}{name}" for name in values)}
+        return {name: environment[name] for name in environment if name != _IGNORED}
+    changed = {*_REPLACED, _PATH, _IGNORED, *(f"{_PREFIX}{name}" for name in values)}
     return {name: environment[name] for name in environment if name not in changed} | values

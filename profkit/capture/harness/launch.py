@@ -13,7 +13,7 @@ from types import FrameType
 
 from profkit.capture.harness.foreground import Foreground
 from profkit.capture.harness.record.bounded_log import BoundedLog
-from profkit.process import parent_watch, process_tree
+from profkit.process import caller_environment, parent_watch, process_tree
 
 # Memory can fill by gigabytes a second.
 _PERIOD_S = 0.2
@@ -77,7 +77,7 @@ def launch(  # noqa: PLR0913, PLR0917 - what a process is, and how long it may l
                 cwd=cwd or None,
                 # Ctrl-C in a terminal reaches a whole process group; ranks are to be ended here.
                 start_new_session=True,
-                preexec_fn=process_tree.die_with_parent,  # noqa: PLW1509 - one thread only
+                preexec_fn=_as_started_by_caller,  # noqa: PLW1509 - one thread only
             )
             ended = _wait(process, timeout_s, stop_reason, output, foreground)
         finally:
@@ -86,6 +86,11 @@ def launch(  # noqa: PLR0913, PLR0917 - what a process is, and how long it may l
             survivors = process_tree.kill_all(token, spared)
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return replace(ended, survivors=tuple(survivors))
+
+
+def _as_started_by_caller() -> None:
+    process_tree.die_with_parent()
+    caller_environment.ignore_as_caller()
 
 
 def _wait(
