@@ -18,6 +18,10 @@ onstart:
     snakemake_jobs.cancel_all(workflow.scheduler)
     if not workflow.remote_exec:
         job_environment.start_job_server(dag.plan.analyses)
+    if workflow.is_main_process and workflow.local_exec:
+        job_environment.start_loaded_launchers(
+            dag.runs_captured(workflow.dag.needrun_jobs())
+        )
     for damage in damages(dag):
         logger.warning(damage)
 

@@ -5,6 +5,8 @@ import shlex
 import sys
 from collections.abc import Iterable
 
+from profkit.capture.harness import loaded_launcher
+from profkit.planning.model import Run
 from profkit.process import caller_environment, job_server, parent_watch
 
 _FOLDER = os.path.dirname(sys.executable)  # noqa: PTH120 - no resolving of links
@@ -34,3 +36,8 @@ def start_job_server(analyses: Iterable[str]) -> None:
     """
     if job_server.address() is None:
         job_server.start("profkit.cli.job_server", *analyses)
+
+
+def start_loaded_launchers(runs: Iterable[Run]) -> None:
+    """Start the process that loads what starts the ranks of the captures of `runs`."""
+    loaded_launcher.serve(run.behaviour["launcher"] for run in runs)

@@ -9,8 +9,12 @@ import shlex
 import signal
 from collections.abc import Iterable, Mapping
 
+LOADED_LAUNCHER = "PROFKIT_LOADED_LAUNCHER"
+"""Environment variable of a capture: the socket of the process that has loaded launchers."""
+
 _PREFIX = "PROFKIT_CALLER_"
 _IGNORED = f"{_PREFIX}IGNORED_SIGNALS"
+_OF_JOBS = {_IGNORED, LOADED_LAUNCHER}
 _OF_TERMINALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 _PATH = "PATH"
 # What `snakemake.shell` sets, and bash. A test compares a capture with a bare run.
@@ -55,9 +59,9 @@ def restored(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     values = {
         name.removeprefix(_PREFIX): value
         for name, value in environment.items()
-        if name.startswith(_PREFIX) and name != _IGNORED
+        if name.startswith(_PREFIX) and name not in _OF_JOBS
     }
     if not values:
-        return {name: environment[name] for name in environment if name != _IGNORED}
-    changed = {*_REPLACED, _PATH, _IGNORED, *(f"{_PREFIX}{name}" for name in values)}
+        return {name: environment[name] for name in environment if name not in _OF_JOBS}
+    changed = {*_REPLACED, _PATH, *_OF_JOBS, *(f"{_PREFIX}{name}" for name in values)}
     return {name: environment[name] for name in environment if name not in changed} | values

@@ -5,13 +5,15 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import _socket
     from collections.abc import Mapping, Sequence
 
 LENGTH_BYTES = 4
 """Of the number, first, that says how long the message is."""
 
 _C_INT = 4
-_STATUS_BYTES = 16
+STATUS_BYTES = 16
+"""More than the line has that says how a job ended."""
 
 
 def message(argv: "Sequence[str]", environment: "Mapping[str, str]") -> bytes:
@@ -42,10 +44,27 @@ def handed_over(
     Its standard input, output and errors are the descriptors `streams`. None if there is no server,
     or it was killed.
     """
+    connection = begun(path, message(argv, environment), streams)
+    if connection is None:
+        return None
+    try:
+        status = connection.recv(STATUS_BYTES)
+    except OSError:
+        return None
+    finally:
+        connection.close()
+    return int(status) if status else None
+
+
+def begun(path: str, job: bytes, streams: "Sequence[int]") -> "_socket.socket | None":
+    """Return the connection to the `job`, a `message`, that the server at `path` begins now.
+
+    It receives how the job ends; when it is closed, or nothing more is sent, the job is killed.
+    None if there is no server.
+    """
     # `socket` takes longer to load than all else here.
     import _socket  # noqa: PLC0415 - a process that hands nothing over needs none
 
-    job = message(argv, environment)
     descriptors = b"".join(stream.to_bytes(_C_INT, sys.byteorder) for stream in streams)
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
@@ -53,9 +72,7 @@ def handed_over(
         passed = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptors)]
         connection.sendmsg([len(job).to_bytes(LENGTH_BYTES, "big")], passed)
         connection.sendall(job)
-        status = connection.recv(_STATUS_BYTES)
     except OSError:
-        return None
-    finally:
         connection.close()
-    return int(status) if status else None
+        return None
+    return connection

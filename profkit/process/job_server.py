@@ -36,17 +36,18 @@ _stops: dict[str, Callable[[], object]] = {}
 
 
 def address() -> str | None:
-    """Return the path of the socket of the server that this process started; None without one."""
+    """Return the path of the socket of the first server of this process; None without one."""
     return next(iter(_stops), None)
 
 
-def start(module: str, *words: str) -> None:
+def start(module: str, *words: str) -> str:
     """Start ``python -m module``, which calls `serve`, for the jobs of this process.
 
-    Its arguments are the descriptor to `serve`, and `words`.
+    Its arguments are the descriptor to `serve`, and `words`. Returns the path of its socket, "" on
+    a system where there can be none.
     """
     if not hasattr(os, "pidfd_open"):
-        return
+        return ""
     with _listening() as listening:
         server = subprocess.Popen(
             [sys.executable, "-m", module, str(listening.fileno()), *words],
@@ -54,7 +55,9 @@ def start(module: str, *words: str) -> None:
             stdout=subprocess.DEVNULL,
             pass_fds=[listening.fileno()],
         )
-        _stops[listening.getsockname()] = server.communicate
+        path: str = listening.getsockname()
+        _stops[path] = server.communicate
+    return path
 
 
 def fork(load: Callable[[], None], run_job: Callable[[], int]) -> None:

@@ -10,10 +10,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
+from profkit.capture.harness import loaded_launcher
 from profkit.capture.harness.foreground import Foreground
 from profkit.capture.harness.record.bounded_log import BoundedLog
 from profkit.process import caller_environment, parent_watch, process_tree
+
+if TYPE_CHECKING:
+    from profkit.capture.harness.loaded_launcher import LaunchedInFork
 
 # Memory can fill by gigabytes a second.
 _PERIOD_S = 0.2
@@ -68,17 +73,7 @@ def launch(  # noqa: PLR0913, PLR0917 - what a process is, and how long it may l
         foreground.opened_input() as stdin,
     ):
         try:
-            process = subprocess.Popen(
-                command,
-                stdin=stdin,
-                stdout=output.descriptor,
-                stderr=subprocess.STDOUT,
-                env=environment,
-                cwd=cwd or None,
-                # Ctrl-C in a terminal reaches a whole process group; ranks are to be ended here.
-                start_new_session=True,
-                preexec_fn=_as_started_by_caller,  # noqa: PLW1509 - one thread only
-            )
+            process = _start(command, environment, cwd, (stdin, output.descriptor))
             ended = _wait(process, timeout_s, stop_reason, output, foreground)
         finally:
             # A second signal must not stop the killing half-way.
@@ -88,13 +83,32 @@ def launch(  # noqa: PLR0913, PLR0917 - what a process is, and how long it may l
     return replace(ended, survivors=tuple(survivors))
 
 
+def _start(
+    command: Sequence[str], environment: Mapping[str, str], cwd: str, streams: tuple[int, int]
+) -> "subprocess.Popen[bytes] | LaunchedInFork":
+    stdin, output = streams
+    if launched := loaded_launcher.start(command, environment, cwd, (stdin, output, output)):
+        return launched
+    return subprocess.Popen(
+        command,
+        stdin=stdin,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env=environment,
+        cwd=cwd or None,
+        # Ctrl-C in a terminal reaches a whole process group; ranks are to be ended here.
+        start_new_session=True,
+        preexec_fn=_as_started_by_caller,  # noqa: PLW1509 - one thread only
+    )
+
+
 def _as_started_by_caller() -> None:
     process_tree.die_with_parent()
     caller_environment.ignore_as_caller()
 
 
 def _wait(
-    process: "subprocess.Popen[bytes]",
+    process: "subprocess.Popen[bytes] | LaunchedInFork",
     timeout_s: float,
     stop_reason: Callable[[], str],
     output: BoundedLog,
@@ -104,7 +118,7 @@ def _wait(
     deadline, stopped = time.monotonic() + timeout_s, ""
     is_ending = False
     while (left_s := deadline - time.monotonic()) > 0 and not (stopped := stop_reason()):
-        if not is_ending and foreground.is_to_end:
+        if not is_ending and foreground.is_to_end and isinstance(process, subprocess.Popen):
             is_ending, deadline = True, time.monotonic() + _END_S
             os.killpg(process.pid, signal.SIGINT)
         try:

@@ -1,0 +1,171 @@
+"""torchrun in a fork of a process that has loaded it starts ranks as torchrun itself does."""
+
+import json
+import os
+import signal
+import sys
+import time
+
+import psutil
+import pytest
+
+from profkit.capture.harness import loaded_launcher
+from profkit.capture.harness.launch import launch
+from profkit.process import caller_environment, job_server
+from tests.waiting import until
+
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+SETTINGS = {"name": "torchrun", "python": "", "container": {"engine": "none"}}
+TOKEN = "the-token-of-this-capture"  # noqa: S105 - a mark, no secret
+STATE = """
+import json, os, pathlib, resource, signal, subprocess, sys, time
+rank, how = os.environ["RANK"], sys.argv[1]
+limits = [getattr(resource, name) for name in sorted(dir(resource)) if name.startswith("RLIMIT_")]
+state = dict(
+    argv=sys.argv[1:],
+    environ=dict(os.environ),
+    path=sys.path,
+    executable=sys.executable,
+    affinity=sorted(os.sched_getaffinity(0)),
+    nice=os.nice(0),
+    limits=[resource.getrlimit(limit) for limit in limits],
+    cwd=os.getcwd(),
+    umask=os.umask(0),
+    blocked=sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])),
+    ignored=[n for n in signal.valid_signals() if signal.getsignal(n) == signal.SIG_IGN],
+    descriptors=sorted(os.readlink(f"/proc/self/fd/{n}").split(":")[0] for n in range(3)),
+    is_leader=os.getsid(0) == os.getpid(),
+)
+pathlib.Path(f"state{rank}.json").write_text(json.dumps(state))
+if how == "daemon" and rank == "0":
+    command = ["setsid", "sleep", "86397"]
+    pathlib.Path("daemon").write_text(str(subprocess.Popen(command, env={}).pid))
+    time.sleep(600)
+elif how == "fail" and rank == "1":
+    raise SystemExit(3)
+print("done", rank)
+"""
+CHOSEN = {"MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_ERROR_FILE"}
+"""Variables that torchrun sets to something else each time."""
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """Serve launchers for what this process starts; return the process that does."""
+    before = set(psutil.Process().children())
+    monkeypatch.setenv(caller_environment.LOADED_LAUNCHER, "")
+    loaded_launcher.serve([SETTINGS])
+    (process,) = set(psutil.Process().children()) - before
+    yield process
+    job_server.stop()
+    assert not process.is_running()
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Return a function that launches two ranks and returns the end, the states and the output."""
+    monkeypatch.setattr("profkit.process.process_tree.adopt_orphans", lambda: None)
+    program, folder = tmp_path / "ranks.py", tmp_path / "cwd"
+    program.write_text(STATE)
+    folder.mkdir()
+
+    def start(how, stop_reason=str):
+        own = {"OMP_NUM_THREADS": "3", "PROFKIT_TEST": TOKEN, "PYTHONPATH": "some folder"}
+        environment = caller_environment.restored() | own
+        log, words = tmp_path / "capture.log", [*TORCHRUN, str(program), how, "a 'b' c"]
+        ended = launch(words, environment, log, 300, TOKEN, str(folder), stop_reason)
+        states = [json.loads(path.read_text()) for path in sorted(folder.glob("state*.json"))]
+        return ended, states, log.read_text()
+
+    return start
+
+
+def of_user(state):
+    environ = {name: state["environ"][name] for name in state["environ"].keys() - CHOSEN}
+    return state | {"environ": environ}
+
+
+@pytest.mark.slow
+def test_ranks_are_as_those_of_a_launcher_that_was_not_loaded(run, request, monkeypatch):
+    ended, bare, _ = run("end")
+    assert (ended.exit_code, len(bare)) == (0, 2)
+    request.getfixturevalue("server")
+    start, started = loaded_launcher.start, []
+
+    def noted(*words):
+        started.append(start(*words))
+        return started[-1]
+
+    monkeypatch.setattr(loaded_launcher, "start", noted)
+    ended, states, printed = run("end")
+    assert all(started)
+    assert (ended.exit_code, ended.survivors) == (0, ())
+    assert "done 0" in printed
+    assert list(map(of_user, states)) == list(map(of_user, bare))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("server")
+def test_it_ends_as_the_launcher_does(run):
+    ended, _, printed = run("fail")
+    assert ended.exit_code == 1
+    assert "exitcode  : 3" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("server")
+def test_stopped_it_takes_all_that_it_started_with_it(run, tmp_path):
+    started = tmp_path / "cwd/daemon"
+    ended, _, _ = run("daemon", lambda: "enough" if started.is_file() else "")
+    assert (ended.stopped, ended.exit_code) == ("enough", -signal.SIGKILL)
+    until(lambda: not psutil.pid_exists(int(started.read_text())))
+    until(lambda: not of_token())
+
+
+@pytest.mark.slow
+def test_without_its_server_a_launcher_starts_as_any_program(run, server):
+    server.kill()
+    server.wait()
+    ended, states, _ = run("end")
+    assert (ended.exit_code, len(states)) == (0, 2)
+
+
+@pytest.mark.slow
+def test_a_server_that_is_killed_meanwhile_leaves_nothing(run, server, tmp_path):
+    started = tmp_path / "cwd/daemon"
+
+    def stop_reason():
+        if started.is_file() and server.is_running():
+            server.kill()
+            server.wait()
+            time.sleep(0.1)
+            return "enough"
+        return ""
+
+    ended, _, _ = run("daemon", stop_reason)
+    assert ended.exit_code == -signal.SIGKILL
+    until(lambda: not psutil.pid_exists(int(started.read_text())))
+    until(lambda: not of_token())
+
+
+def of_token():
+    """Return the processes that were started with the token in their environment."""
+    return [
+        process
+        for process in psutil.process_iter(["environ"])
+        if (process.info["environ"] or {}).get("PROFKIT_TEST") == TOKEN
+    ]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        SETTINGS | {"name": "python"},
+        SETTINGS | {"python": "/usr/bin/python3"},
+        SETTINGS | {"container": {"engine": "docker"}},
+    ],
+)
+def test_what_cannot_be_loaded_needs_no_server(settings, monkeypatch):
+    monkeypatch.delenv(caller_environment.LOADED_LAUNCHER, raising=False)
+    loaded_launcher.serve([settings])
+    assert caller_environment.LOADED_LAUNCHER not in os.environ
