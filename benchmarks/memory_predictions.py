@@ -14,6 +14,7 @@ what it had before it made its model. The batch half as large again shows whethe
 """
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -231,16 +232,21 @@ def _ended(processes: Sequence[int]) -> list[int]:
 def _tried(tries: int) -> None:
     """Train with the largest batch that is said to fit random limits, and with a larger one."""
     chance = random.Random(0)  # noqa: S311 - the same tries again
-    failed = more_failed = 0
+    failed = more_failed = tried = 0
     chosen = [one for one in sweeps() if one.axis == "batch" and "world_size=1" in one.words]
     known: dict[Sweep, dict[int, Measured]] = {}
-    for number in range(tries):
-        one = replace(chosen[number % len(chosen)], values=_LARGER)
+    for one in itertools.cycle(replace(one, values=_LARGER) for one in chosen):
+        if tried == tries:
+            break
         if one not in known:
             known[one] = {value: _unprofiled(run) for value, run in one.runs(one.values).items()}
         runs = known[one]
         limit = round(max(run.peak_bytes for run in runs.values()) * chance.uniform(1.5, 3))
         batch = _largest_batch(runs, limit)
+        if batch is None:
+            print(f"{' '.join(one.words)}: none is said to be the largest")
+            continue
+        tried += 1
         batches = (batch, batch + batch // 2)
         fits = [_grown(run, limit) > 0 for run in one.runs(batches).values()]
         failed += not fits[0]
@@ -259,7 +265,8 @@ def _unprofiled(run: Run) -> Measured:
     return Measured(behaviour=run.behaviour, steps=Result(metrics={"peak_memory_bytes": grown}))
 
 
-def _largest_batch(runs: dict[int, Measured], limit: int) -> int:
+def _largest_batch(runs: dict[int, Measured], limit: int) -> int | None:
+    """Return the largest batch said to fit; None where the peak does not grow with it."""
     found = memory_fit.analyze.run(
         memory_peak=None,
         steps={str(value): run.steps for value, run in runs.items()},
@@ -268,7 +275,8 @@ def _largest_batch(runs: dict[int, Measured], limit: int) -> int:
         hardware={str(value): Hardware(name="limit", memory_bytes=limit) for value in runs},
         config=memory_fit.Config(),
     )
-    return int(found.metrics["largest_batch"].value)
+    largest = found.metrics.get("largest_batch")
+    return int(largest.value) if largest else None
 
 
 def _grown(run: Run, limit: int | None = None) -> int:
