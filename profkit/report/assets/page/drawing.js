@@ -62,6 +62,13 @@ export function afterDrawing(act) {
 }
 
 const seen = new IntersectionObserver((entries) => {
-  for (const entry of entries) if (entry.isIntersecting) draw(entry.target);
-  afterwards();
+  for (const { isIntersecting, target } of entries) {
+    // One at a time, so that the page answers between them.
+    if (isIntersecting) {
+      setTimeout(() => {
+        draw(target);
+        afterwards();
+      });
+    }
+  }
 }, { rootMargin: "400px 0px" });

@@ -82,6 +82,20 @@ export function subjectOf(table, column, cell) {
 }
 
 /**
+ * The column that says what one row is about: where the columns of things have nothing, its text.
+ * @param {Table} table
+ * @param {Row} row
+ * @param {Set<number>} things columns of things, the one that names most rows first
+ * @returns {number} -1 if there is none
+ */
+export function subjectColumnOf(table, row, things) {
+  const texts = table.columns.flatMap(({ label }, column) => (
+    KEYS.has(label) || typeof row[column] !== "string" ? [] : [column]));
+  return [...things, ...texts].find((column) => (
+    column >= 0 && subjectOf(table, column, row[column]) !== "")) ?? -1;
+}
+
+/**
  * The rows of a table about a thing, and whether they are named after it.
  * @param {Table} table
  * @param {string} name
@@ -234,6 +248,20 @@ export function markdownOf(name, { places, findings }, where) {
   }
   for (const { message } of findings) lines.push("", `> ${plain(message)}`);
   return `${lines.join("\n")}\n`;
+}
+
+/**
+ * Rows of a table as Markdown.
+ * @param {Table} table
+ * @param {number[]} rows
+ * @param {Set<number>} hidden columns
+ */
+export function rowsInMarkdown({ title, columns, rows: all }, rows, hidden) {
+  const line = (/** @type {string[]} */ cells) => (
+    `| ${cells.filter((_, column) => !hidden.has(column)).join(" | ")} |`);
+  return [`**${plain(title)}**`, "", line(columns.map(({ label }) => plain(label))),
+    line(columns.map(() => "---")), ...rows.map((row) => line(all[row].map((cell, column) => (
+      plain(human(cell, columns[column].unit)))))), ""].join("\n");
 }
 
 /** Rows of one table that are shown of a thing. */

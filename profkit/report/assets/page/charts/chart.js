@@ -3,7 +3,7 @@
 import { action, menu } from "../elements.js";
 import { stateOf } from "../drawings/state.js";
 import { human } from "../format.js";
-import { saves } from "../save.js";
+import { saves, slug } from "../save.js";
 import { drawFigure } from "./draw.js";
 import { figureOf, firstChoice } from "./figure.js";
 import { acrossDomain, layoutOf } from "./layout.js";
@@ -18,8 +18,6 @@ import { drawTree } from "./tree.js";
 const ZOOMABLE = new Set(["line", "scatter"]);
 /** @type {Map<Element, {redraw: () => void, width: number}>} */
 const charts = new Map();
-/** What a reader looks closer at: @type {WeakMap<Element, [number, number]>} */
-const windows = new WeakMap();
 
 /**
  * Draws, and returns whether there was room to.
@@ -46,10 +44,25 @@ export function drawChart(holder, chart, table, maxBars) {
   } else {
     const redraw = () => drawChart(holder, chart, table, maxBars);
     charts.set(holder, { redraw, width: place.clientWidth });
+    const { state } = windowOf(chart);
+    let part = state.get("part");
+    state.onChange(() => {
+      if (part === state.get("part")) return;
+      part = state.get("part");
+      redraw();
+    }, holder);
     resized.observe(place);
     holder.querySelector("figcaption")?.append(saves(chart.title, place, () => table));
   }
   return true;
+}
+
+/** The part of the axis that the reader looks closer at. @param {Chart} chart */
+function windowOf(chart) {
+  const state = stateOf(slug(chart.title));
+  const [low, high] = state.get("part").split("~").map(Number);
+  const window = high > low ? /** @type {[number, number]} */ ([low, high]) : null;
+  return { state, window };
 }
 
 /**
@@ -110,7 +123,7 @@ function namesIn({ options }) {
 function plot(holder, place, chart, table, maxBars) {
   const look = lookOf(place);
   const figure = figureOf(chart, table, maxBars);
-  const window = windows.get(holder) ?? null;
+  const { state, window } = windowOf(chart);
   const layout = layoutOf(figure, look, window);
   const { svg, targets } = drawFigure(figure, layout, look);
   svg.setAttribute("role", "img");
@@ -123,13 +136,12 @@ function plot(holder, place, chart, table, maxBars) {
     const [low, high] = window ?? acrossDomain(figure);
     const { left, right } = layout.frame;
     const value = (/** @type {number} */ x) => low + ((x - left) / (right - left)) * (high - low);
-    const lookAt = (/** @type {[number, number] | null} */ part) => {
-      if (part) windows.set(holder, part);
-      else windows.delete(holder);
+    const lookAt = (/** @type {string} */ part) => {
+      state.set({ part });
       charts.get(holder)?.redraw();
     };
-    letDrag(svg, layout.frame, (from, to) => lookAt([value(from), value(to)]));
-    if (window) place.append(action("Show all", { class: "whole-axis" }, () => lookAt(null)));
+    letDrag(svg, layout.frame, (from, to) => lookAt(`${value(from)}~${value(to)}`));
+    if (window) place.append(action("Show all", { class: "whole-axis" }, () => lookAt("")));
   }
   return figure.cut;
 }
