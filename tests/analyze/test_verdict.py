@@ -25,7 +25,7 @@ COLUMNS = (
 )
 CHECKS = ("check", "passed", "message", "silences")
 MATCHES = (
-    *("pattern", "title", "cause", "advice", "gain_ms", "place", "confidence", "source"),
+    *("pattern", "title", "cause", "advice", "covered_ms", "place", "confidence", "source"),
     *("also", "evidence", "in_steps"),
 )
 
