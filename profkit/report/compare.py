@@ -76,6 +76,7 @@ def _number(run: result_tree.Run, runs: Sequence[result_tree.Run], key: str) -> 
             value=metric.value,
             unit=metric.unit,
             interval=(known.low, known.high, known.confidence) if known else None,
+            reason="one repeat: no interval" if len(metric.by_repeat) == 1 else "",
         )
     example = next((found for other in runs if (found := _metric(other, key))), None)
     named = column(key.partition(".")[2])
@@ -165,7 +166,7 @@ def _comparison(
             f"{row},{before + index}": number.reason
             for row, mine in enumerate(numbers)
             for index, number in enumerate(mine)
-            if number.reason
+            if number.value is None and number.reason
         },
     )
 

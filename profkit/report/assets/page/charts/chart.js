@@ -16,7 +16,7 @@ import { drawTree } from "./tree.js";
 /** @typedef {import("../model.js").Value} Value */
 
 const ZOOMABLE = new Set(["line", "scatter"]);
-/** @type {Map<Element, {redraw: () => void, width: number}>} */
+/** With the part of the axis that was drawn. @type {Map<Element, {redraw: () => void, width: number, part: string}>} */
 const charts = new Map();
 
 /**
@@ -38,18 +38,13 @@ export function drawChart(holder, chart, table, maxBars) {
   note.textContent = notes.filter(Boolean).join(" ");
   note.hidden = note.textContent === "";
   holder.dataset.drawn = "yes";
-  const known = charts.get(holder);
-  if (known) {
-    known.width = place.clientWidth;
-  } else {
-    const redraw = () => drawChart(holder, chart, table, maxBars);
-    charts.set(holder, { redraw, width: place.clientWidth });
-    const { state } = windowOf(chart);
-    let part = state.get("part");
+  const { state } = windowOf(chart);
+  const isNew = !charts.has(holder);
+  const redraw = () => drawChart(holder, chart, table, maxBars);
+  charts.set(holder, { redraw, width: place.clientWidth, part: state.get("part") });
+  if (isNew) {
     state.onChange(() => {
-      if (part === state.get("part")) return;
-      part = state.get("part");
-      redraw();
+      if (charts.get(holder)?.part !== state.get("part")) redraw();
     }, holder);
     resized.observe(place);
     holder.querySelector("figcaption")?.append(saves(chart.title, place, () => table));
