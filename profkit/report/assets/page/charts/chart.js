@@ -16,7 +16,8 @@ import { drawTree } from "./tree.js";
 /** @typedef {import("../model.js").Value} Value */
 
 const ZOOMABLE = new Set(["line", "scatter"]);
-/** With the part of the axis that was drawn. @type {Map<Element, {redraw: () => void, width: number, part: string}>} */
+/** @typedef {{redraw: () => void, width: number, part: string}} Known with the part that was drawn */
+/** @type {Map<Element, Known>} */
 const charts = new Map();
 
 /**
@@ -30,15 +31,20 @@ export function drawChart(holder, chart, table, maxBars) {
   const place = /** @type {HTMLElement} */ (holder.querySelector(".plot"));
   if (!place.clientWidth) return false;
   const shown = { ...table, rows: chosen(holder, chart, table) };
-  const cut = chart.kind === "sunburst" ? drawTree(place, chart, shown, lookOf(place))
+  const { state } = windowOf(chart);
+  const cut = chart.kind === "sunburst" ? drawTree(place, chart, shown, lookOf(place), state)
     : plot(holder, place, chart, shown, maxBars);
+  const svg = /** @type {SVGSVGElement} */ (place.querySelector("svg"));
+  svg.setAttribute("tabindex", "0");
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", `Chart: ${chart.title}. The table below has its numbers. `
+    + "The arrow keys go through what is drawn.");
   const notes = [chart.note];
   if (cut > 0) notes.push(`${cut.toLocaleString("en-US")} more in the table below.`);
   const note = /** @type {HTMLElement} */ (holder.querySelector(".note"));
   note.textContent = notes.filter(Boolean).join(" ");
   note.hidden = note.textContent === "";
   holder.dataset.drawn = "yes";
-  const { state } = windowOf(chart);
   const isNew = !charts.has(holder);
   const redraw = () => drawChart(holder, chart, table, maxBars);
   charts.set(holder, { redraw, width: place.clientWidth, part: state.get("part") });
@@ -121,9 +127,6 @@ function plot(holder, place, chart, table, maxBars) {
   const { state, window } = windowOf(chart);
   const layout = layoutOf(figure, look, window);
   const { svg, targets } = drawFigure(figure, layout, look);
-  svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", `Chart: ${chart.title}. The table below has its numbers. `
-    + "The arrow keys go through what is drawn.");
   place.style.height = `${layout.height}px`;
   place.replaceChildren(svg);
   pointOut(place, svg, targets, (name) => stateOf("details").set({ of: name }));
