@@ -14,7 +14,7 @@ class Number:
     value: Value
     unit: str
     reason: str = ""
-    """Why it is not known, or else why it has no interval."""
+    """Why it is not known, or else what it counts or why it has no interval."""
 
     interval: tuple[float, float, float] | None = None
     """Its lower and upper end, and how often such intervals hold the number, 0 to 1."""

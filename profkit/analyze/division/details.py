@@ -146,7 +146,7 @@ def _communication(rank: RecordedRank, spans: Intervals, name: str, detail: Deta
     first, most = int(waited.index.to_numpy()[0]), float(waited.iloc[0])
     detail.evidence = {
         "late_rank": first,
-        "late_share": round(most / max(float(waited.sum()), 1.0), 3),
+        "waiting_for_it_share": round(most / max(float(waited.sum()), 1.0), 3),
         "collectives": len(rows),
     }
 
