@@ -10,7 +10,9 @@ import {
 } from "./known.js";
 import { positionOf } from "./route.js";
 import { saveCsv, slug } from "./save.js";
-import { found, isNumeric, silentColumns, windowOf } from "./table_rows.js";
+import {
+  found, isNumeric, keysOf, silentColumns, textsOf, windowOf,
+} from "./table_rows.js";
 
 /** @typedef {import("./model.js").Table} Table */
 /** @typedef {import("./model.js").Value} Value */
@@ -96,6 +98,7 @@ class TableView {
       { rows: this.isWhole ? "" : "all", page: "" }));
     this.search = searchBox(`Search in ${table.title}`, "Search",
       (find) => this.set({ find, page: "" }, false));
+    this.search.addEventListener("focus", () => textsOf(table));
     this.grid = element("table", {}, element("thead", {}, element("tr", {}, ...this.heads)),
       this.body, this.foot);
     this.scroller = element("div", { class: "scroller", tabindex: 0, role: "region",
@@ -160,6 +163,10 @@ class TableView {
     const parts = this.numeric[index] ? [arrow, label] : [label, arrow];
     const button = element("button", { type: "button" }, ...parts);
     button.addEventListener("click", () => this.sortBy(index));
+    // Of a hundred thousand names this takes as long as sorting them.
+    for (const before of ["pointerenter", "focus"]) {
+      button.addEventListener(before, () => keysOf(this.table, index));
+    }
     const kind = this.numeric[index] ? "number" : "text";
     return element("th", { scope: "col", class: kind }, button);
   }

@@ -32,7 +32,9 @@ export function drawChart(holder, chart, table, maxBars) {
   if (!place.clientWidth) return false;
   const shown = { ...table, rows: chosen(holder, chart, table) };
   const { state } = windowOf(chart);
-  const cut = chart.kind === "sunburst" ? drawTree(place, chart, shown, lookOf(place), state)
+  const redraw = () => drawChart(holder, chart, table, maxBars);
+  const cut = chart.kind === "sunburst"
+    ? drawTree(place, chart, shown, lookOf(place), state, redraw)
     : plot(holder, place, chart, shown, maxBars);
   const svg = /** @type {SVGSVGElement} */ (place.querySelector("svg"));
   svg.setAttribute("tabindex", "0");
@@ -46,7 +48,6 @@ export function drawChart(holder, chart, table, maxBars) {
   note.hidden = note.textContent === "";
   holder.dataset.drawn = "yes";
   const isNew = !charts.has(holder);
-  const redraw = () => drawChart(holder, chart, table, maxBars);
   charts.set(holder, { redraw, width: place.clientWidth, part: state.get("part") });
   if (isNew) {
     state.onChange(() => {

@@ -27,8 +27,9 @@ const KEYS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
  * @param {Table} table
  * @param {Look} look
  * @param {import("../drawings/state.js").State} state keeps what a reader has zoomed into
+ * @param {() => void} redraw
  */
-export function drawTree(place, chart, table, look, state) {
+export function drawTree(place, chart, table, look, state, redraw) {
   const whole = treeOf(chart, table);
   let focus = whole;
   for (const name of state.get("part").split(";")) focus = focus.children.get(name) ?? focus;
@@ -38,7 +39,7 @@ export function drawTree(place, chart, table, look, state) {
   const zoom = (/** @type {Part} */ node) => {
     const hadFocus = place.contains(document.activeElement);
     state.set({ part: pathOf(node).join(";") });
-    drawTree(place, chart, table, look, state);
+    redraw();
     if (hadFocus) place.querySelector("svg")?.focus();
   };
   tell(focus);
