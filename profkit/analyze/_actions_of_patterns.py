@@ -51,7 +51,7 @@ def of_patterns(
             if _is_specific(action) and not _is_specific(general):
                 certain.setdefault(cause.id, action)
             continue
-        if sum(ms for name, ms in also.items() if name in found) >= _EXPLAINED * row["gain_ms"]:
+        if sum(ms for name, ms in also.items() if name in found) >= _EXPLAINED * row["covered_ms"]:
             continue
         if any(_is_same(action, other) for other in found.values()):
             continue
@@ -101,7 +101,7 @@ def _of_match(
 ) -> Action:
     # An operator or a line is the example of a pattern, whose gain lies in the part of the step.
     parts: dict[str, float] = {}
-    for name, ms in (*also.items(), (cause.id, row["gain_ms"] - sum(also.values()))):
+    for name, ms in (*also.items(), (cause.id, row["covered_ms"] - sum(also.values()))):
         part = _part(name, known).id
         parts[part] = parts.get(part, 0.0) + ms
     gain_ms = sum(min(ms, known[part].gain_ms) for part, ms in parts.items())
@@ -112,7 +112,7 @@ def of_some_steps(matches: Iterable[Mapping[str, Any]]) -> list[Action]:
     """Return what the patterns found in some steps alone, of each place what gains most."""
     found: dict[str, Action] = {}
     for row in sorted(matches, key=_weight, reverse=True):
-        action = _action(row, row["cause"], row["gain_ms"], row["place"])
+        action = _action(row, row["cause"], row["covered_ms"], row["place"])
         title = f"{row['title']}, in {row['in_steps']} steps"
         found.setdefault(action.place, replace(action, title=title, in_steps=row["in_steps"]))
     return list(found.values())
@@ -134,7 +134,7 @@ def _action(row: Mapping[str, Any], cause: str, gain_ms: float, place: str) -> A
 
 def _weight(row: Mapping[str, Any]) -> float:
     is_unsure = Confidence(row["confidence"]) is Confidence.LOW
-    return float(row["gain_ms"]) * (_UNSURE if is_unsure else 1.0)
+    return float(row["covered_ms"]) * (_UNSURE if is_unsure else 1.0)
 
 
 def _known(cause: str, causes: Sequence[Cause]) -> str:

@@ -85,12 +85,12 @@ def _not_started(cause: Cause) -> str:
 def _late(cause: Cause) -> str:
     late = late_place(cause)
     if late is not None:
-        did = cause.evidence.get("late_rank_did", "")
+        did = cause.evidence.get("late_because", "")
         first = f"Fix {late} first{f': {did}' if did else ''}."
         if host := cause.evidence.get("late_host"):
             return f"{first} Host {host}: {cause.evidence['late_ranks_of_host']}."
         return first
-    share = f"{float(cause.evidence.get('late_share', 0.0)):.0%}"
+    share = f"{float(cause.evidence.get('waiting_for_it_share', 0.0)):.0%}"
     return (
         f"Ranks come last in turn, each for at most {share} of the waiting: give all ranks equal "
         "work (lengths of sequences, sizes of batches, cores of the CPU)."

@@ -20,7 +20,7 @@ _MOST = 0.5
 def late_rank(waiting: Cause) -> int | None:
     """Return the rank that comes last for most of the time; None if ranks do so in turn."""
     late = waiting.evidence.get("late_rank")
-    is_one = float(waiting.evidence.get("late_share", 1.0)) >= _MOST
+    is_one = float(waiting.evidence.get("waiting_for_it_share", 1.0)) >= _MOST
     return int(late) if is_one and late is not None else None
 
 
@@ -45,7 +45,7 @@ def with_late_rank(
         if cause.id == WAITING and late is not None and late != rank:
             theirs = [row for row in rows if row["rank"] == int(late)]
             did = _more(theirs, mine, rank, cause.ms_per_step)
-            more = {"late_rank_did": did, **_late_host(int(late), stragglers)}
+            more = {"late_because": did, **_late_host(int(late), stragglers)}
             cause = replace(cause, evidence=cause.evidence | more)  # noqa: PLW2901
         found.append(cause)
     return found

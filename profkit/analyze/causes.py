@@ -200,7 +200,7 @@ def _result(  # noqa: PLR0913, PLR0917 (what the tables are made of)
             "ranks": table(of_ranks, title="Step time of each rank"),
             "by_step": table(by_step, title="Causes of every step", limit=config.max_rows),
             "parts": table(consist, title="Modules, operators, lines and kernels of each cause"),
-            **_if_any("matches", found_patterns, "Patterns found"),
+            **_if_any("matches", found_patterns, "Patterns found", _COVERED),
             "trust": table(trusted, title="Checks of the recording"),
         },
         charts=(
@@ -217,8 +217,14 @@ def _result(  # noqa: PLR0913, PLR0917 (what the tables are made of)
     )
 
 
-def _if_any(key: str, rows: pd.DataFrame, title: str) -> dict[str, Table]:
-    return {key: table(rows, title=title)} if len(rows) else {}
+_COVERED = (
+    "Covered is the time that a pattern is about; patterns may share it. The gains of the verdict "
+    "count it once."
+)
+
+
+def _if_any(key: str, rows: pd.DataFrame, title: str, note: str) -> dict[str, Table]:
+    return {key: table(rows, title=title, note=note)} if len(rows) else {}
 
 
 def _abstentions(problem: str) -> tuple[Abstention, ...]:

@@ -59,7 +59,7 @@ def analyze(
             "what would make the measured kernels faster",
             "the report has no rule about them: collect more with tools.ncu.set=full",
         )
-    return Result(kernels=_verdict(found))
+    return Result(kernels=_verdict(found, whole))
 
 
 def _times(measured_kernels: pd.DataFrame, kernel_metrics: pd.DataFrame) -> pd.DataFrame:
@@ -96,7 +96,7 @@ def _limited(speed_of_light: Result | None) -> KernelVerdict | None:
     kernel, limit = str(first["kernel"]), str(first["limit"])
     shares = {name: first[name] for name in ("compute_percent", "memory_percent")}
     used = ", ".join(f"{name.partition('_')[0]} {share:.0f} %" for name, share in shares.items())
-    function = shortened(kernel.partition(" (")[0], 40)
+    function = shortened(kernel.partition(" (")[0], 60)
     return KernelVerdict(
         headline=f"{function}: limited by {_WORDS.get(limit, limit)} ({used}).",
         kernel=kernel,
@@ -118,7 +118,7 @@ _ADVICE = {
 }
 
 
-def _verdict(rows: pd.DataFrame) -> KernelVerdict:
+def _verdict(rows: pd.DataFrame, whole: float) -> KernelVerdict:
     time, saved = float(rows["time_ns"].sum()), float(rows["saved_ns"].sum())
     by_function = rows.groupby("function", sort=False)["time_ns"].sum()
     kernel = str(by_function.idxmax())
@@ -126,9 +126,10 @@ def _verdict(rows: pd.DataFrame) -> KernelVerdict:
     rule, title = str(first["rule"]), str(first["title"])
     gain = 100 * saved / time if time else 0.0
     evidence: Evidence = {"time_ns": time}
-    claim = f", up to {gain:.0f} % less time" if gain else ""
+    share = 100 * time / whole if whole else 100.0
+    claim = f"up to {gain:.0f} % less time" if gain else f"{share:.0f} % of the measured time"
     return KernelVerdict(
-        headline=f"{shortened(kernel, 40)}: {title or rule}{claim}.",
+        headline=f"{shortened(kernel, 60)}: {title or rule}, {claim}.",
         kernel=kernel,
         rule=rule,
         launches=len(rows),

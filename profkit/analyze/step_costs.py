@@ -13,7 +13,7 @@ from profkit.analyze.division import names
 from profkit.core.drawing import Detail, Drawing
 from profkit.core.result import Result
 from profkit.core.settings import Settings
-from profkit.tables.kernel_names import function, library
+from profkit.tables.kernel_names import library, readable
 
 _KEYS = ["cause", "module", "operator", "kernel"]
 _LINE = re.compile(r"(?P<file>[^\s(]+)\(\d+\): ")
@@ -44,7 +44,7 @@ def analyze(
         return Result.abstain("costs of a step", "the step time was not divided")
     parts = _frame(causes, "parts")
     ranks = _frame(causes, "ranks").sort_values(["decisive", "rank"], ascending=[False, True])
-    libraries = {function(str(name)): library(str(name)) for name in kernels["name"].unique()}
+    libraries = {readable(str(name)): library(str(name)) for name in kernels["name"].unique()}
     named = _frame(causes, "causes")
     titles = dict(zip(named["id"].tolist(), named["title"].tolist(), strict=True))
     shown = [int(rank) for rank in ranks["rank"] if (parts["rank"] == rank).any()]

@@ -118,7 +118,8 @@ def _title(runs: Sequence[result_tree.Selected]) -> str:
 
 
 def _captured(runs: Iterable[result_tree.Run]) -> str:
-    all_captures = [capture for run in runs for capture in run.captures if capture.started]
+    own = [run for run in runs if not run.is_imported]
+    all_captures = [capture for run in own for capture in run.captures if capture.started]
     if not all_captures:
         return ""
     first = min(capture.started for capture in all_captures)
@@ -180,7 +181,9 @@ def _run(
         listings=listings(run),
         topics=topics.by_topic(shown_run, with_content, settings),
         silent=silent,
-        verdict=None if (found := verdict_of(run)) is None else shown_verdict.shown(found),
+        verdict=None
+        if (found := verdict_of(run)) is None
+        else shown_verdict.shown(found, is_imported=run.is_imported),
     )
     return shown, parts
 

@@ -18,6 +18,13 @@ _UNPROFILED = (
 _LOG_FROM = 8  # largest over smallest value of an axis that was swept by doubling
 
 
+_COUNTED = {
+    "steps.peak_memory_bytes": "of a GPU what PyTorch allocated, else all of the process",
+    "memory_peak.peak_bytes": "tensors and workspaces in PyTorch's allocator",
+}
+"""What key numbers count that could be taken for one another."""
+
+
 def key_numbers(
     run: result_tree.Run, runs: Sequence[result_tree.Run], keys: Sequence[str]
 ) -> tuple[Number, ...]:
@@ -76,6 +83,7 @@ def _number(run: result_tree.Run, runs: Sequence[result_tree.Run], key: str) -> 
             value=metric.value,
             unit=metric.unit,
             interval=(known.low, known.high, known.confidence) if known else None,
+            reason=_COUNTED.get(key, "one repeat: no interval" * (len(metric.by_repeat) == 1)),
         )
     example = next((found for other in runs if (found := _metric(other, key))), None)
     named = column(key.partition(".")[2])
@@ -165,7 +173,7 @@ def _comparison(
             f"{row},{before + index}": number.reason
             for row, mine in enumerate(numbers)
             for index, number in enumerate(mine)
-            if number.reason
+            if number.value is None and number.reason
         },
     )
 

@@ -14,6 +14,8 @@ class Number:
     value: Value
     unit: str
     reason: str = ""
+    """Why it is not known, or else what it counts or why it has no interval."""
+
     interval: tuple[float, float, float] | None = None
     """Its lower and upper end, and how often such intervals hold the number, 0 to 1."""
 

@@ -22,7 +22,7 @@ _LAST_STYLES = ("narrow", "print")
 """What others rest on, and what overrides them; between these the order has no meaning."""
 
 _STYLE_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
-_AROUND_RULES = re.compile(r"\s*([{};])\s*")
+_AROUND_RULES = re.compile(r"\s*([{};])\s*|(?<=[:,])\s+")
 
 
 def render(report: view.Report) -> str:
@@ -82,7 +82,7 @@ def styles() -> str:
         (folder / f"{name}.css").read_text(encoding="utf-8")
         for name in (*_FIRST_STYLES, *middle, *_LAST_STYLES)
     )
-    return _AROUND_RULES.sub(r"\1", _STYLE_COMMENT.sub("", text))
+    return _AROUND_RULES.sub(lambda found: found[1] or "", _STYLE_COMMENT.sub("", text))
 
 
 def _policy(scripts: Iterable[str]) -> str:

@@ -138,6 +138,11 @@ class Run:
     failed_jobs: tuple[FailedJob, ...] = ()
 
     @property
+    def is_imported(self) -> bool:
+        """Whether the run is made of files that somebody else recorded."""
+        return "imported" in self.manifest.get("behaviour", {})
+
+    @property
     def rank_names(self) -> dict[int, str]:
         """Name of each rank with its parallel coordinates, by its number.
 
@@ -145,7 +150,7 @@ class Run:
         Imported files do not state them, and data-parallel ranks are as well told apart by their
         numbers: ranks of such runs have no names.
         """
-        if "imported" in self.manifest.get("behaviour", {}):
+        if self.is_imported:
             return {}
         failed_first = sorted(self.captures, key=lambda capture: capture.status == "ok")
         labels = (label for capture in failed_first for label in capture.ranks)

@@ -26,26 +26,30 @@ def joined(folder: Traversable, entry: str) -> str:
             it has several lines.
 
     """
-    scopes: dict[str, str] = {}
+    scopes: dict[PurePosixPath, str] = {}
     _collect(folder, PurePosixPath(entry), scopes, ())
-    return '(() => {\n"use strict";\n' + "\n".join(scopes.values()) + "\n})();"
+    named = (f"const ${number} = {text}" for number, text in enumerate(scopes.values()))
+    return '(() => {\n"use strict";\n' + "\n".join(named) + "\n})();"
 
 
 def _collect(
-    folder: Traversable, module: PurePosixPath, scopes: dict[str, str], above: tuple[str, ...]
+    folder: Traversable,
+    module: PurePosixPath,
+    scopes: dict[PurePosixPath, str],
+    above: tuple[PurePosixPath, ...],
 ) -> None:
     """Put the scope of `module` into `scopes`, after those of what it imports."""
-    name = _variable(module)
-    if name in above:
-        raise ValueError(f"{module}: imports itself by way of {', '.join(above)}")
-    if name in scopes:
+    if module in above:
+        raise ValueError(f"{module}: imports itself by way of {', '.join(map(str, above))}")
+    if module in scopes:
         return
     text = folder.joinpath(*module.parts).read_text(encoding="utf-8")
     for found in _IMPORT.finditer(text):
-        _collect(folder, _beside(module, found[2]), scopes, (*above, name))
+        _collect(folder, _beside(module, found[2]), scopes, (*above, module))
     exported = ", ".join(found[1] for found in _EXPORT.finditer(text))
+    places = {path: number for number, path in enumerate(scopes)}
     body = _IMPORT.sub(
-        lambda found: f"const {found[1]} = {_variable(_beside(module, found[2]))};", text
+        lambda found: f"const {found[1]} = ${places[_beside(module, found[2])]};", text
     )
     body = _INDENT.sub("", _BLANK.sub("", _COMMENT.sub("", _EXPORT.sub("", body))))
     if left := _LEFT.search(body):
@@ -54,7 +58,7 @@ def _collect(
         if line.count("`") % 2:
             raise ValueError(f"{module}: a template literal must end on its line: {line}")
     body = _OPEN_LINE.sub(r"\1", body)
-    scopes[name] = f"const {name} = (() => {{\n{body}return {{ {exported} }};\n}})();"
+    scopes[module] = f"(() => {{\n{body}return {{ {exported} }};\n}})();"
 
 
 def _beside(module: PurePosixPath, path: str) -> PurePosixPath:
@@ -66,7 +70,3 @@ def _beside(module: PurePosixPath, path: str) -> PurePosixPath:
         else:
             parts.append(part)
     return PurePosixPath(*parts)
-
-
-def _variable(module: PurePosixPath) -> str:
-    return "$" + "_".join(module.with_suffix("").parts)

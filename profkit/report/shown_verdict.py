@@ -3,7 +3,7 @@
 from profkit.core.formatting import milliseconds
 from profkit.core.verdict import Action, Cause, Evidence, KernelVerdict, MemoryVerdict, Verdict
 from profkit.report import verdict_view
-from profkit.report.column_labels import column
+from profkit.report.column_labels import columns
 from profkit.report.labelled_values import Item
 from profkit.report.verdict_text import (
     confidence,
@@ -13,12 +13,13 @@ from profkit.report.verdict_text import (
     step_parts,
 )
 
+_NOT_IN_IMPORTS = "Profiler overhead and machine load are not known: the recording was imported."
 _SHOWN_SHARE = 0.01
 _TOLD_SHARE = 1e-4
 
 
-def shown(verdict: Verdict) -> verdict_view.RunVerdict:
-    """Return what the page shows of `verdict`."""
+def shown(verdict: Verdict, *, is_imported: bool = False) -> verdict_view.RunVerdict:
+    """Return what the page shows of `verdict`, which may be of an imported recording."""
     every = step_parts(verdict.causes)
     parts = [cause for cause in every if cause.share >= _SHOWN_SHARE]
     causes = {cause.id: cause for cause in verdict.causes}
@@ -47,7 +48,10 @@ def shown(verdict: Verdict) -> verdict_view.RunVerdict:
             for title, part, advice in other_parts(verdict)
         ),
         failed=tuple(check.message for check in verdict.trust if not check.passed),
-        passed=tuple(check.message for check in verdict.trust if check.passed),
+        passed=(
+            *(check.message for check in verdict.trust if check.passed),
+            *[_NOT_IN_IMPORTS] * is_imported,
+        ),
     )
 
 
@@ -112,9 +116,7 @@ def _kernels(title: str, kernels: KernelVerdict, advice: str) -> verdict_view.Ot
 
 
 def _items(evidence: Evidence) -> tuple[Item, ...]:
-    return tuple(_item(name, value) for name, value in evidence.items())
-
-
-def _item(name: str, value: str | float) -> Item:
-    shown = column(name)
-    return Item(label=shown.label, value=value, unit=shown.unit)
+    return tuple(
+        Item(label=shown.label, value=value, unit=shown.unit)
+        for shown, value in zip(columns([*evidence]), evidence.values(), strict=True)
+    )

@@ -1,6 +1,7 @@
 """What the name of a kernel says: which library wrote it, and whether it uses tensor cores."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 
@@ -127,6 +128,66 @@ def signature(kernel: str) -> str:
     text = re.sub(r"\b(-?\d+)(?:u|ul|l|ull|ll)\b", r"\1", text, flags=re.IGNORECASE)
     text = re.sub(r"\btrue\b", "1", re.sub(r"\bfalse\b", "0", text))
     return re.sub(r"\s+", "", re.sub(r"^(?:void|[\w:]+(?:<[^<>]*>)?) (?=[\w:])", "", text))
+
+
+@cache
+def readable(kernel: str) -> str:
+    """Return the name as people know it: function and template arguments, without namespaces.
+
+    A function that is only called ``Kernel`` has the name of its first argument, as CUTLASS' have;
+    where that is a plain type, the name of its namespace. Kernels of other arguments stay apart.
+    """
+    *above, last = _split(signature(_CONDITION.sub("", kernel)), "::")
+    name, _, arguments = last.removesuffix(">").partition("<")
+    if not name:
+        return function(kernel)
+    if not arguments:
+        return "::".join([*(one for one in above if not _SPARE.search(one)), name])
+    if _NAMELESS.fullmatch(name):
+        first = _split(arguments, ",")[0]
+        if not _PLAIN_TYPE.fullmatch(first):
+            return readable(first) if "<" in first else _NAMESPACES.sub("", first)
+    arguments = _RUN_TOGETHER.sub(" ", _NAMESPACES.sub("", arguments)).replace(",", ", ")
+    return f"{''.join(f'{one}::' for one in above if not _SPARE.search(one))}{name}<{arguments}>"
+
+
+def short_names(kernels: Iterable[str]) -> dict[str, str]:
+    """Return a name for each kernel: its function, or `readable` where others have that as well."""
+    functions = {kernel: function(kernel) for kernel in kernels}
+    counts = Counter(functions.values())
+    return {
+        kernel: name if counts[name] == 1 and not _NAMELESS.fullmatch(name) else readable(kernel)
+        for kernel, name in functions.items()
+    }
+
+
+_NAMELESS = re.compile(r"(?i)(?:device_?)?kernel\d*")
+_PLAIN_TYPE = re.compile(
+    r"-?\d+|\(?(?:unsigned)?(?:bool|char|short|int|long|float|double|half|u?int\d+_t)\*?\)?"
+    r"|(?:[\w:]*::)?(?:__half2?|__nv_bfloat162?|BFloat16|Half)"
+)
+_CONDITION = re.compile(r"^(?:typename )?std::enable_if<.*?>::type ")
+_NAMESPACES = re.compile(r"(?:\w+::)+(?=\w)")
+_SPARE = re.compile(
+    r"^(?:at\w*|native|cuda|c10|cub|thrust|rocprim|hipcub|cutlass\w*|internal|detail|unnamed)$"
+    r"|[<( ]"
+)
+"""Namespaces that say nothing that the name does not."""
+_RUN_TOGETHER = re.compile(r"(?<=unsigned)(?=[a-z])|(?<=\w)(?=const\b)")
+"""Where white space was that separates words."""
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """Return the parts of `text` between separators outside brackets."""
+    parts, depth, start, at = [], 0, 0, 0
+    while at < len(text):
+        depth += {"<": 1, "(": 1, "[": 1, ">": -1, ")": -1, "]": -1}.get(text[at], 0)
+        if depth == 0 and text.startswith(separator, at):
+            parts.append(text[start:at])
+            start = at = at + len(separator)
+        else:
+            at += 1
+    return [*parts, text[start:]]
 
 
 def _parameters_at(text: str) -> int:

@@ -325,7 +325,7 @@ def test_what_is_seen_only_in_long_steps_after_the_trace_is_found_in_those(saved
     assert [row["in_steps"] for row in matched if row["pattern"].startswith("checkpoints")] == found
     for row in matched:
         if row["in_steps"]:
-            assert row["gain_ms"] == pytest.approx(2 * 2.7 / 6, rel=0.02)
+            assert row["covered_ms"] == pytest.approx(2 * 2.7 / 6, rel=0.02)
             assert row["place"] == "train.py(9): keep"
 
 

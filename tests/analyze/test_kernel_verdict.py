@@ -50,7 +50,7 @@ def test_estimates_of_a_part_of_a_launch_do_not_count_for_the_launch():
         (1, "Imbalance", "", 50.0, "local"),
     ).kernels
     assert (found.rule, found.gain_percent) == ("SOLBottleneck", 0.0)
-    assert found.headline == "f1: Latency Issue."
+    assert found.headline == "f1: Latency Issue, 90 % of the measured time."
     assert found.evidence == {"time_ns": 900.0}
 
 

@@ -59,7 +59,7 @@ def rows(result, name="kernels"):
     frame = pd.DataFrame(list(table.rows), columns=list(table.columns))
     if "kernel" not in frame:
         return frame
-    parts = frame["kernel"].str.extract(r"(?P<function>[^ ]*)(?: \(grid (?P<grid>[^,]*))?")
+    parts = frame["kernel"].str.extract(r"(?P<function>.*?)(?: \(grid (?P<grid>[^,]*).*)?$")
     return frame.assign(**parts)
 
 

@@ -7,13 +7,13 @@ from profkit.core.result import Result, Table
 GEMM = "void cutlass::Kernel2<cutlass_80_tensorop>(Params)"
 COLUMNS = ("rank", "repeat", "cause", "module", "operator", "kernel", "calls_per_step")
 PARTS = (
-    (0, 0, "gpu_computing", "Net;Linear", "aten::mm", "Kernel2", 2.0, 4.0),
-    (0, 1, "gpu_computing", "Net;Linear", "aten::mm", "Kernel2", 2.0, 6.0),
+    (0, 0, "gpu_computing", "Net;Linear", "aten::mm", "cutlass_80_tensorop", 2.0, 4.0),
+    (0, 1, "gpu_computing", "Net;Linear", "aten::mm", "cutlass_80_tensorop", 2.0, 6.0),
     (0, 0, "gpu_idle.python", "", "train.py(9): main", "", 1.0, 3.0),
     (0, 1, "gpu_idle.python", "", "train.py(9): main", "", 1.0, 3.0),
     (0, 0, "gpu_idle.python", "", "", "", 0.0, 1.0),
     (0, 1, "gpu_idle.python", "", "", "", 0.0, 1.0),
-    (1, 0, "gpu_computing", "", "aten::mm", "Kernel2", 1.0, 20.0),
+    (1, 0, "gpu_computing", "", "aten::mm", "cutlass_80_tensorop", 1.0, 20.0),
 )
 
 
@@ -49,7 +49,7 @@ def test_the_rank_that_decides_comes_first_and_the_others_when_asked_for():
 
 def test_rows_are_means_of_the_repeats_with_library_and_file():
     assert rows(costs().details[0].data()) == [
-        ("GPU computing", "Net;Linear", "aten::mm", "Kernel2", "CUTLASS", "", 5.0),
+        ("GPU computing", "Net;Linear", "aten::mm", "cutlass_80_tensorop", "CUTLASS", "", 5.0),
         ("GPU idle: Python and dispatch", "", "train.py(9): main", "", "", "train.py", 3.0),
         ("GPU idle: Python and dispatch", "", "", "", "", "", 1.0),
     ]

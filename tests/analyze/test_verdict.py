@@ -25,7 +25,7 @@ COLUMNS = (
 )
 CHECKS = ("check", "passed", "message", "silences")
 MATCHES = (
-    *("pattern", "title", "cause", "advice", "gain_ms", "place", "confidence", "source"),
+    *("pattern", "title", "cause", "advice", "covered_ms", "place", "confidence", "source"),
     *("also", "evidence", "in_steps"),
 )
 
@@ -184,7 +184,7 @@ def test_the_rank_that_is_late_is_named_with_what_it_does_more(late, advice):
 
 
 def test_ranks_that_come_last_in_turn_are_not_blamed_on_one():
-    about = {WAITING: ("", {"late_rank": 1, "late_share": 0.3})}
+    about = {WAITING: ("", {"late_rank": 1, "waiting_for_it_share": 0.3})}
     found = on({"gpu_computing": 60, WAITING: 40}, late={"gpu_computing": 99}, about=about)
     assert found.headline == "Waiting 40 of 100 ms per step for other ranks in turn."
     assert "each for at most 30% of the waiting" in found.actions[0].advice
@@ -421,7 +421,7 @@ def test_communication_that_a_pattern_explains_in_part_keeps_its_own_advice(gain
 
 
 def test_a_small_collective_does_not_hide_the_late_rank():
-    evidence = {"late_rank": 1, "late_share": 1.0}
+    evidence = {"late_rank": 1, "waiting_for_it_share": 1.0}
     about = {"exposed_communication.waiting": ("", evidence)}
     times = {"gpu_computing": 60, "exposed_communication.waiting": 40}
     found = on(times, about=about, matches=[match("exposed_communication", 3)])

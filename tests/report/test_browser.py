@@ -1,5 +1,6 @@
 """The report in a real browser, opened from a file with the network blocked."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -555,3 +556,69 @@ def test_a_tree_tells_what_is_under_the_pointer_and_opens_by_a_click(watched):
     assert figure.locator(".piece").count() < before
     figure.get_by_role("button", name="Show all").click()
     assert figure.locator(".piece").count() == before
+
+
+def test_the_arrow_keys_go_through_a_tree_enter_opens_and_escape_and_back_return(watched):
+    page = show(watched.page, "#/compute")
+    figure = page.locator("figure.chart", has_text="as a sunburst")
+    whole = figure.locator(".piece").count()
+    figure.locator("svg").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    told = figure.locator(".tree-told")
+    assert told.inner_text().startswith("model / layers: ")
+    page.keyboard.press("Enter")
+    assert figure.locator(".piece").count() < whole
+    link = page.url
+    page.keyboard.press("Escape")
+    assert told.inner_text().startswith("model: ")
+    page.go_back()
+    page.wait_for_function("link => location.href === link", arg=link)
+    assert told.inner_text().startswith("model / layers: ")
+    show(page, "#/overview")
+    assert watched.complaints == []
+
+
+def test_the_part_of_an_axis_is_in_the_address_and_back_and_escape_show_all(watched):
+    page = show(watched.page, "#/compute")
+    figure = page.locator("figure.chart", has_text="Allocated memory over a step")
+    figure.scroll_into_view_if_needed()
+    whole = figure.locator(".below").all_inner_texts()
+    back = figure.get_by_role("button", name="Show all")
+
+    def drag():
+        box = figure.locator("svg").bounding_box()
+        page.mouse.move(box["x"] + box["width"] / 3, box["y"] + box["height"] / 2)
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] * 2 / 3, box["y"] + box["height"] / 2)
+        page.mouse.up()
+        back.wait_for()
+
+    drag()
+    part, link = figure.locator(".below").all_inner_texts(), page.url
+    assert part != whole
+    page.go_back()
+    back.wait_for(state="detached")
+    drag()
+    page.keyboard.press("Escape")
+    back.wait_for(state="detached")
+    assert figure.locator(".below").all_inner_texts() == whole
+    show(page, f"#{link.partition('#')[2]}")
+    back.wait_for()
+    assert figure.locator(".below").all_inner_texts() == part
+    show(page, "#/overview")
+    assert watched.complaints == []
+
+
+def test_what_is_shown_of_a_table_is_copied_as_markdown(watched, operators):
+    page = watched.page
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    operators.get_by_role("button", name=re.compile(r"Copy .* as Markdown")).click()
+    operators.get_by_text("Copied", exact=True).wait_for()
+    title, _, heads, dashes, *rows = page.evaluate("navigator.clipboard.readText()").splitlines()
+    assert title.startswith("**")
+    assert set(dashes) == set("| -")
+    assert (
+        heads.count("|") == dashes.count("|") == operators.locator("thead th:visible").count() + 1
+    )
+    assert len(rows) == operators.locator("tbody tr").count()

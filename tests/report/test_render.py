@@ -13,6 +13,6 @@ def test_every_style_sheet_comes_once_and_what_overrides_others_comes_after_them
     assert [dense.count(rule) for rule in rules] == [1] * len(files)
     assert len(dense) == sum(map(len, rules))
     assert "/*" not in found
-    starts = (":root{", "*{box-sizing", ".tree{", "@media (max-width: 560px)", "@media print")
+    starts = (":root{", "*{box-sizing", ".tree{", "@media (max-width:560px)", "@media print")
     places = [found.index(start) for start in starts]
     assert places == sorted(places)

@@ -24,8 +24,10 @@ def test_each_module_comes_once_and_after_what_it_imports(tmp_path):
         "page.js",
     )
     assert script.count("const own = 2;") == 1
-    assert script.index("const $b =") < script.index("const $parts_a =") < script.index("$page =")
-    assert "const { one } = $parts_a;" in script
+    places = [script.index(text) for text in ("const own = 2;", "function one()", "one(b);")]
+    assert places == sorted(places)
+    assert "const { b } = $0;const own = 1;" in script
+    assert "const { one } = $1;" in script
     assert "export" not in script
     assert "import" not in script
 
@@ -45,7 +47,7 @@ export function named(x) {
 """
     script = joined(folder(tmp_path, page=text), "page.js")
     assert script.splitlines()[2:-2] == [
-        "const $page = (() => {",
+        "const $0 = (() => {",
         'function named(x) {const found = ("http://a.b/*c*/");',
         "return found + x; // beside;",
         "}",

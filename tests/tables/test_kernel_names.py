@@ -6,6 +6,8 @@ from profkit.tables.kernel_names import (
     TENSORBOARD_TENSOR_CORES,
     contains_any,
     library,
+    readable,
+    short_names,
 )
 
 
@@ -64,3 +66,36 @@ def test_a_kernel_is_given_to_who_wrote_it(kernel, expected):
 def test_tensor_cores_are_told_by_parts_of_the_name(kernel, tensorboard, later):
     assert contains_any(kernel, TENSORBOARD_TENSOR_CORES) == tensorboard
     assert contains_any(kernel, LATER_TENSOR_CORES) == later
+
+
+@pytest.mark.parametrize(
+    ("kernel", "name"),
+    [
+        ("volta_sgemm_64x64_tn", "volta_sgemm_64x64_tn"),
+        (
+            "void cutlass::Kernel2<cutlass_80_s161616gemm_nt>(T1::Params)",
+            "cutlass_80_s161616gemm_nt",
+        ),
+        (
+            "void cutlass::device_kernel<cutlass::gemm::GemmUniversal<cute::tuple<int>>>(P)",
+            "gemm::GemmUniversal<tuple<int>>",
+        ),
+        (
+            "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, float>(int)",
+            "gemvx::kernel<int, float>",
+        ),
+        (
+            "void at::native::vectorized_kernel<(int)4, at::native::FillFunctor<float>>(int)",
+            "vectorized_kernel<4, FillFunctor<float>>",
+        ),
+        ("void copy<unsigned int, float const>(int)", "copy<unsigned int, float const>"),
+        ("Memcpy HtoD (Pageable -> Device)", "HtoD"),
+    ],
+)
+def test_a_kernel_is_called_as_people_know_it(kernel, name):
+    assert readable(kernel) == name
+
+
+def test_kernels_of_one_function_stay_apart_and_one_without_a_name_has_that_of_its_argument():
+    kernels = ["void f<int>(int)", "void f<float>(int)", "void g<int>(int)", "void Kernel<gemm>(P)"]
+    assert [*short_names(kernels).values()] == ["f<int>", "f<float>", "g", "gemm"]

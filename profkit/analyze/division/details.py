@@ -14,7 +14,7 @@ from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import calltree, intervals
 from profkit.analyze.shared.intervals import Intervals
 from profkit.core.verdict import Evidence
-from profkit.tables.kernel_names import function
+from profkit.tables.kernel_names import readable
 
 OTHER = "other"
 _MOST_PARTS = 8
@@ -116,7 +116,7 @@ def kernel_labels(rank: RecordedRank) -> NDArray[np.object_]:
     row = _rows_of_ops(rank)
     names = np.append(rank.ops["name"].astype(object).to_numpy(), "")
     is_operator = np.append((rank.ops["kind"] == "operator").to_numpy(), False)
-    functions = {name: function(str(name)) for name in rank.kernels["name"].cat.categories}
+    functions = {name: readable(str(name)) for name in rank.kernels["name"].cat.categories}
     own = rank.kernels["name"].map(functions).astype(object).to_numpy()
     return np.asarray(np.where(is_operator[row], names[row], own))
 
@@ -146,7 +146,7 @@ def _communication(rank: RecordedRank, spans: Intervals, name: str, detail: Deta
     first, most = int(waited.index.to_numpy()[0]), float(waited.iloc[0])
     detail.evidence = {
         "late_rank": first,
-        "late_share": round(most / max(float(waited.sum()), 1.0), 3),
+        "waiting_for_it_share": round(most / max(float(waited.sum()), 1.0), 3),
         "collectives": len(rows),
     }
 

@@ -11,7 +11,7 @@ from profkit.analyze.division.details import kernel_labels
 from profkit.analyze.division.partition import Partition, alone, spans_of
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import intervals
-from profkit.tables.kernel_names import function
+from profkit.tables.kernel_names import readable
 
 KEYS = ["cause", "module", "operator", "kernel"]
 _SMALL = 1e-4
@@ -73,7 +73,7 @@ def _kernels(rank: RecordedRank, time: Partition, cause: str, top: str) -> pd.Da
     rows = np.flatnonzero(of_cause)
     charged = intervals.overlap(alone(spans_of(rank.kernels)[rows]), time.spans(cause))
     kernels = rank.kernels.iloc[rows]
-    functions = {name: function(str(name)) for name in kernels["name"].cat.categories}
+    functions = {name: readable(str(name)) for name in kernels["name"].cat.categories}
     names = kernels["name"].map(functions).astype(object).to_numpy()
     modules = kernels["module"].astype(object).to_numpy()
     return _rows(cause, modules, kernel_labels(rank)[rows], names, charged)

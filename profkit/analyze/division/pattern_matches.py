@@ -17,7 +17,7 @@ from profkit.patterns.base import CAUSE_COLUMNS, CHARGED, Match, Step
 
 _NS_PER_MS = 1e6
 _COLUMNS = (
-    *("pattern", "title", "cause", "advice", "gain_ms", "place", "confidence", "source"),
+    *("pattern", "title", "cause", "advice", "covered_ms", "place", "confidence", "source"),
     *("also", "evidence", "in_steps"),
 )
 
@@ -43,7 +43,7 @@ def matches(
     rows = [_row(name, match, given["step"]) for name, match in steady]
     rows += _in_some_steps(rank, given, {(name, match.place) for name, match in steady})
     made = pd.DataFrame(rows, columns=list(_COLUMNS))
-    return made.sort_values("gain_ms", ascending=False, ignore_index=True, kind="stable")
+    return made.sort_values("covered_ms", ascending=False, ignore_index=True, kind="stable")
 
 
 def _row(name: str, match: Match, step: Step, in_steps: str = "") -> dict[str, Any]:
@@ -53,7 +53,7 @@ def _row(name: str, match: Match, step: Step, in_steps: str = "") -> dict[str, A
         "title": pattern.title,
         "cause": match.cause,
         "advice": match.advice,
-        "gain_ms": match.gain_ns / ns_per_ms,
+        "covered_ms": match.gain_ns / ns_per_ms,
         "place": match.place,
         "confidence": match.confidence.value,
         "source": pattern.source,

@@ -96,7 +96,7 @@ def _of_steps(seen: Seen) -> Iterator[Trust]:
         yield Trust(check="steps", passed=False, message=message)
         return
     steps, repeats = len(by_step), rows["repeat"].nunique()
-    message = counted(steps, "steady step") + (f" in {repeats} repeats" if repeats > 1 else "")
+    message = f"{counted(steps, 'steady step')} in {counted(repeats, 'repeat')}"
     if first := seen.periods.one_off_ns:
         longest = f"{'up to ' if len(first) > 1 else ''}{duration(max(first.values()))}"
         message += f"; {counted(len(first), 'slow first step')} ({longest}) left out"
@@ -123,6 +123,8 @@ def _of_ranks(seen: Seen) -> Iterator[Trust]:
             passed=there == expected,
             message=f"{there} of {expected} ranks recorded.",
         )
+    else:
+        yield Trust(check="one rank", passed=True, message="1 rank recorded.")
     clocks, rows = seen.matched.clocks, seen.matched.rows
     if len(rows):
         waited = float(rows["wait_ns"].clip(lower=0).median())

@@ -9,6 +9,7 @@ import pandas as pd
 
 from profkit.core.formatting import shortened
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
+from profkit.tables.kernel_names import short_names
 
 WHERE = ["rank", "repeat", "kernel"]
 SHAPE = ["function", "grid", "block"]
@@ -24,13 +25,17 @@ _KINDS = {"error": 0, "optimisation": 1, "warning": 2, "information": 3}
 def launches(measured_kernels: pd.DataFrame) -> pd.DataFrame:
     """Return `measured_kernels` with ``launched``, the number of the launch.
 
-    Several pages of one report may describe the same launch, which has one number.
+    Several pages of one report may describe the same launch, which has one number. Functions have
+    names that people know: many are only called ``Kernel``.
     """
     same = ["pid", "launch", "name", "repeat"]
     stated = (measured_kernels["pid"] >= 0) & (measured_kernels["launch"] >= 0)
     own = pd.Series(-1 - np.arange(len(measured_kernels)), index=measured_kernels.index)
     groups = measured_kernels.groupby(same, observed=True, sort=False).ngroup()
-    return measured_kernels.assign(launched=groups.where(stated, own))
+    names = measured_kernels["name"].astype(str)
+    functions = names.map(short_names(filter(None, names.unique())))
+    functions = functions.fillna(measured_kernels["function"].astype(str))
+    return measured_kernels.assign(launched=groups.where(stated, own), function=functions)
 
 
 def by_launch(
@@ -157,7 +162,7 @@ def rules(
 
 def kernel_of(row: "pd.Series[float]") -> str:
     """Return the kernel of a row for a sentence: ``gemm (grid 24x4x1, block 128x1x1)``."""
-    function = shortened(str(row["function"]), 60)
+    function = shortened(str(row["function"]), 120)
     shape = [f"{name} {spelled(str(row[name]))}" for name in ("grid", "block") if row[name]]
     return f"{function} ({', '.join(shape)})" if shape else function
 

@@ -86,7 +86,7 @@ def _of_entries(
     if count := _outside(events, segments):
         yield f"{count:,} allocations of {name} lie in no segment."
     if count := _freed_otherwise(events):
-        yield f"{count:,} segments of {name} are freed with another size than they were allocated."
+        yield f"{count:,} segments of {name} give back more or less memory than they took."
     reserving = events.reserved_change_bytes()
     last = sum(segment.size_bytes for segment in segments)
     reserved = last - (reserving.sum() - np.cumsum(reserving))

@@ -199,7 +199,7 @@ OTHER = {"action": "segment_alloc", "addr": 1 << 30, "time_us": 3}
                 ENTRY | OTHER | {"size": 512},
                 ENTRY | OTHER | {"action": "segment_free", "size": 9, "time_us": 4},
             ),
-            "1 segments of cuda:0 are freed with another size than they were allocated.",
+            "1 segments of cuda:0 give back more or less memory than they took.",
         ),
         (
             history(ENTRY)

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import {
-  factsOf, knownOf, markdownOf, nameColumn, sameIn, subjectColumn, subjectOf, thingColumns,
+  factsOf, knownOf, markdownOf, nameColumn, rowsInMarkdown, sameIn, subjectColumn, subjectColumnOf,
+  subjectOf, thingColumns,
 } from "../../../profkit/report/assets/page/known.js";
 
 const COLUMNS = {
@@ -59,6 +60,20 @@ test("of a rank all rows are known, whatever its column holds", () => {
   }
   assert.equal(subjectOf(steps, subjectColumn(steps), 7), "rank 7");
   assert.equal(subjectOf(table("T", ["time"], [[3]]), 0, 3), "");
+});
+
+test("a row whose place is not known is about what its text says", () => {
+  const causes = table("T", ["kind", "name", "time"], [["waits", "", 3], ["copies", "f.py:3", 4]]);
+  const things = thingColumns(causes).add(subjectColumn(causes));
+  assert.deepEqual(causes.rows.map((row) => subjectColumnOf(causes, row, things)), [0, 1]);
+  assert.equal(subjectColumnOf(causes, ["", "", 3], things), -1);
+});
+
+test("rows become Markdown as they are shown, with signs that mean something escaped", () => {
+  const shown = table("A | B", ["name", "kind", "time"], [["a|b", "x", 3], ["*c*", "y", 4e6]]);
+  assert.equal(rowsInMarkdown(shown, [1, 0], new Set([1])), [
+    "**A \\| B**", "", "| Name | Time |", "| --- | --- |", "| \\*c\\* | 4.00 ms |",
+    "| a\\|b | 3 ns |", ""].join("\n"));
 });
 
 test("a kernel leads to its operator, and not to its kind", () => {

@@ -6,7 +6,7 @@ import {
   knownOf, lane, sceneOf, stacked, wholeOf,
 } from "../../../profkit/report/assets/page/drawings/timeline_data.js";
 import {
-  around, firstAfter, hasWords, inside, linksOf, matchesOf, neighbour, pieceAt, sliceAt, totalsOf,
+  around, firstAfter, hasWords, inside, linkedTo, matchesOf, meetingsIn, neighbour, pieceAt, sliceAt, totalsOf,
 } from "../../../profkit/report/assets/page/drawings/timeline_find.js";
 import {
   laneId, layoutOf, placedAt, startsFolded,
@@ -74,8 +74,20 @@ test("a search counts what it finds, all words in any case", () => {
 });
 
 test("a call and what it launched belong together, on one rank", () => {
-  const [linked] = linksOf(scene).values();
+  const linked = linkedTo(scene.lanes, { lane: gpu, index: 0 });
   assert.deepEqual(linked.map(({ lane: one, index }) => [one.kind, index]), [["cpu", 3], ["gpu", 0]]);
+});
+
+test("a collective is linked across ranks and not to another step, unless there are too many", () => {
+  const rankOf = (rank, name) => lane({ rank, kind: "collectives", title: "", scene: name,
+    group: `${name}, rank ${rank}`, start: Float64Array.of(0, 50), end: Float64Array.of(10, 60),
+    link: Int32Array.of(3, 4) });
+  const lanes = [rankOf(0, "a"), rankOf(1, "a"), rankOf(0, "b")];
+  const inSpan = (span, most) => meetingsIn(lanes, span, most).map((slices) => slices.map(
+    ({ lane: one, index }) => `${one.group} ${index}`));
+  assert.deepEqual(inSpan({ from: 5, to: 50 }, 9), [["a, rank 0 0", "a, rank 1 0"], ["b, rank 0 0"]]);
+  assert.deepEqual(inSpan({ from: 5, to: 50 }, 1), []);
+  assert.deepEqual(linkedTo(lanes, null), []);
 });
 
 test("a range is summed by name, cut to the range, and what recurs inside itself once", () => {
@@ -106,7 +118,9 @@ test("two steps stand above each other, and their calls stay apart", () => {
   assert.deepEqual([...new Set(both.lanes.map(({ group }) => group))],
     ["step 4, rank 0", "step 9, rank 0"]);
   assert.equal(both.leftOut.slices, 6);
-  assert.equal(linksOf(both).size, 2);
+  const called = both.lanes.find(({ kind }) => kind === "cpu");
+  assert.deepEqual(linkedTo(both.lanes, { lane: called, index: 3 }).map(({ lane: one }) => one.group),
+    ["step 4, rank 0", "step 4, rank 0"]);
 });
 
 test("folded lanes take one row, and a place on the sheet belongs to a lane", () => {

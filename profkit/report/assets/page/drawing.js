@@ -7,6 +7,8 @@ import { mountTable } from "./table.js";
 /** @typedef {import("./model.js").Table} Table */
 /** @typedef {{chart?: import("./model.js").Chart, table: Table} | (() => void)} Content */
 
+const UNSEEN_MS = 100;
+
 /** @type {Map<Element, Content>} */
 const waiting = new Map();
 
@@ -62,6 +64,13 @@ export function afterDrawing(act) {
 }
 
 const seen = new IntersectionObserver((entries) => {
-  for (const entry of entries) if (entry.isIntersecting) draw(entry.target);
-  afterwards();
+  for (const { isIntersecting, target, boundingClientRect: { top } } of entries) {
+    // One at a time, so that the page answers between them; what is in sight comes first.
+    if (isIntersecting) {
+      setTimeout(() => {
+        draw(target);
+        afterwards();
+      }, top < innerHeight ? 0 : UNSEEN_MS);
+    }
+  }
 }, { rootMargin: "400px 0px" });

@@ -78,6 +78,7 @@ function scaledText(value) {
 const FORMATS = [0, 1, 2, 3].map((digits) => new Intl.NumberFormat("en-US", {
   minimumFractionDigits: digits, maximumFractionDigits: digits,
 }));
+const RECORDED = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 17 });
 
 /** @param {number} value @param {number} digits */
 function grouped(value, digits) {
@@ -127,7 +128,7 @@ export function raw(value, unit) {
 export function exact(value, unit) {
   const text = human(value, unit);
   if (typeof value !== "number") return text;
-  const own = value.toLocaleString("en-US", { maximumSignificantDigits: 17 });
+  const own = RECORDED.format(value);
   const isWhole = text === own || text.startsWith(`${own} `);
   const name = unit.replace(/(^|_)per_/, "/");
   return isWhole || unit === "id" || unit === "share" ? text

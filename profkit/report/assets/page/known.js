@@ -41,6 +41,16 @@ function tablesOf(report, run) {
  * @returns {number} -1 if there is none
  */
 export function nameColumn(table) {
+  const known = nameColumns.get(table) ?? firstName(table);
+  nameColumns.set(table, known);
+  return known;
+}
+
+/** @type {WeakMap<Table, number>} */
+const nameColumns = new WeakMap();
+
+/** @param {Table} table */
+function firstName(table) {
   const texts = table.columns.flatMap((_, column) => (
     !KEYS.has(table.columns[column].label)
       && table.rows.some((row) => typeof row[column] === "string") ? [column] : []));
@@ -82,6 +92,20 @@ export function subjectOf(table, column, cell) {
 }
 
 /**
+ * The column that says what one row is about: where the columns of things have nothing, its text.
+ * @param {Table} table
+ * @param {Row} row
+ * @param {Set<number>} things columns of things, the one that names most rows first
+ * @returns {number} -1 if there is none
+ */
+export function subjectColumnOf(table, row, things) {
+  const texts = table.columns.flatMap(({ label }, column) => (
+    KEYS.has(label) || typeof row[column] !== "string" ? [] : [column]));
+  return [...things, ...texts].find((column) => (
+    column >= 0 && subjectOf(table, column, row[column]) !== "")) ?? -1;
+}
+
+/**
  * The rows of a table about a thing, and whether they are named after it.
  * @param {Table} table
  * @param {string} name
@@ -101,27 +125,23 @@ function rowsAbout(table, name) {
     : { rows: table.rows.filter((row) => row.includes(name)), isSubject: false };
 }
 
-/** @type {WeakMap<Run, Map<string, number>>} */
+/** @type {WeakMap<Run, Set<import("./model.js").Value>>} */
 const namesOfRuns = new WeakMap();
 
 /**
- * In how many tables a name names rows.
+ * What names rows in any table.
  * @param {Report} report
  * @param {Run} run
  */
 function namesOf(report, run) {
-  const kept = namesOfRuns.get(run);
-  if (kept) return kept;
-  /** @type {Map<string, number>} */
-  const counts = new Map();
+  const names = namesOfRuns.get(run) ?? new Set();
+  if (names.size) return names;
   for (const [, table] of tablesOf(report, run)) {
     const column = nameColumn(table);
-    for (const name of new Set(table.rows.map((row) => row[column]))) {
-      if (typeof name === "string" && name) counts.set(name, (counts.get(name) ?? 0) + 1);
-    }
+    for (const row of table.rows) names.add(row[column]);
   }
-  namesOfRuns.set(run, counts);
-  return counts;
+  namesOfRuns.set(run, names);
+  return names;
 }
 
 /**
@@ -149,7 +169,7 @@ export function knownOf(name, report, run, state = {}) {
 /**
  * @param {string} name
  * @param {Place[]} places
- * @param {Map<string, number>} names
+ * @param {Set<import("./model.js").Value>} names
  */
 function relatedTo(name, places, names) {
   /** @type {Map<string, Set<string>>} */
@@ -234,6 +254,20 @@ export function markdownOf(name, { places, findings }, where) {
   }
   for (const { message } of findings) lines.push("", `> ${plain(message)}`);
   return `${lines.join("\n")}\n`;
+}
+
+/**
+ * Rows of a table as Markdown.
+ * @param {Table} table
+ * @param {number[]} rows
+ * @param {Set<number>} hidden columns
+ */
+export function rowsInMarkdown({ title, columns, rows: all }, rows, hidden) {
+  const line = (/** @type {string[]} */ cells) => (
+    `| ${cells.filter((_, column) => !hidden.has(column)).join(" | ")} |`);
+  return [`**${plain(title)}**`, "", line(columns.map(({ label }) => plain(label))),
+    line(columns.map(() => "---")), ...rows.map((row) => line(all[row].map((cell, column) => (
+      plain(human(cell, columns[column].unit)))))), ""].join("\n");
 }
 
 /** Rows of one table that are shown of a thing. */

@@ -24,10 +24,15 @@ function cell(value) {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
+/** What a title is called in names of files and in the address. @param {string} title */
+export function slug(title) {
+  const plain = title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
+  return plain.slice(0, 60) || "profkit";
+}
+
 /** @param {string} title @param {string} ending */
 export function fileName(title, ending) {
-  const plain = title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
-  return `${plain.slice(0, 60) || "profkit"}.${ending}`;
+  return `${slug(title)}.${ending}`;
 }
 
 /**

@@ -27,7 +27,7 @@ const MOST_HITS = 40;
  */
 export function match(text, wanted) {
   const lower = text.toLowerCase();
-  const letters = wanted.replace(/[-_\s:()]/g, "");
+  const letters = wanted.replace(/[-_=\s:()]/g, "");
   const at = lower.indexOf(wanted);
   if (at === 0 || letters && lower.startsWith(letters)) return 0;
   if (at >= 0) return /\W/.test(lower[at - 1]) ? 1 : 2;
@@ -97,6 +97,10 @@ export function hitsOf(question, report, run, frames, commands) {
  * @param {(text: string, kind: string, anchor: string, state?: Record<string, string>) => void} offer
  */
 function offerNames(report, run, frames, offer) {
+  const { verdict } = run;
+  const said = verdict ? [verdict.headline, ...verdict.actions.map(({ title }) => title),
+    ...verdict.others.map(({ headline }) => headline)] : [];
+  for (const text of said.filter(Boolean)) offer(text, "finding", run.anchor);
   for (const { label, anchor } of report.runs) offer(label, "run", anchor);
   for (const section of [...run.topics.flatMap((topic) => topic.sections),
     ...report.across.sections]) {

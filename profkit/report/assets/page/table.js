@@ -1,13 +1,18 @@
 // Tables: sorted, searched and paged over their data; of all rows only those in sight are elements.
 
+import { copyOf } from "./copy.js";
 import { stateOf } from "./drawings/state.js";
 import { action, element, searchBox } from "./elements.js";
 import { claimNow, rowsOf } from "./evidence.js";
 import { NOT_KNOWN, human, raw, withoutFolders } from "./format.js";
-import { subjectColumn, subjectOf, thingColumns } from "./known.js";
+import {
+  rowsInMarkdown, subjectColumn, subjectColumnOf, subjectOf, thingColumns,
+} from "./known.js";
 import { positionOf } from "./route.js";
-import { fileName, saveCsv } from "./save.js";
-import { found, isNumeric, silentColumns, windowOf } from "./table_rows.js";
+import { saveCsv, slug } from "./save.js";
+import {
+  found, isNumeric, keysOf, silentColumns, textsOf, windowOf,
+} from "./table_rows.js";
 
 /** @typedef {import("./model.js").Table} Table */
 /** @typedef {import("./model.js").Value} Value */
@@ -62,7 +67,7 @@ class TableView {
   constructor(place, table, pageSize) {
     this.table = table;
     this.pageSize = pageSize;
-    this.state = stateOf((table.name || fileName(table.title, "")).replaceAll(".", ""));
+    this.state = stateOf(table.name?.replaceAll(".", "") || slug(table.title));
     /** @type {number[]} */
     this.order = [];
     /** Of what the state said when it was shown. @type {string | undefined} */
@@ -93,8 +98,9 @@ class TableView {
       { rows: this.isWhole ? "" : "all", page: "" }));
     this.search = searchBox(`Search in ${table.title}`, "Search",
       (find) => this.set({ find, page: "" }, false));
-    this.grid = element("table", { class: this.numeric[0] ? "" : "named" },
-      element("thead", {}, element("tr", {}, ...this.heads)), this.body, this.foot);
+    this.search.addEventListener("focus", () => textsOf(table));
+    this.grid = element("table", {}, element("thead", {}, element("tr", {}, ...this.heads)),
+      this.body, this.foot);
     this.scroller = element("div", { class: "scroller", tabindex: 0, role: "region",
       "aria-label": table.title }, this.grid);
     this.boxes = table.columns.map(() => this.box());
@@ -114,8 +120,10 @@ class TableView {
     const clip = target.closest("span.clip");
     if (clip) unclip(clip);
     else if (getSelection()?.isCollapsed) {
-      const row = this.drawn.get(target.closest("tr") ?? this.body) ?? -1;
-      open(subjectOf(this.table, this.subject, this.table.rows[row]?.[this.subject]));
+      const row = this.table.rows[this.drawn.get(target.closest("tr") ?? this.body) ?? -1];
+      if (!row) return;
+      const column = subjectColumnOf(this.table, row, this.things);
+      open(subjectOf(this.table, column, row[column]));
     }
   }
 
@@ -140,8 +148,11 @@ class TableView {
         element("summary", {}, "Columns"), element("div", {}, ...this.boxes.slice(1).map(
           (box, index) => element("label", {}, box, ` ${columns[index + 1].label}`)))));
     }
+    /** @type {HTMLButtonElement} */
+    const copy = action("Markdown", { class: "save", "aria-label": `Copy ${title} as Markdown` },
+      () => copyOf(rowsInMarkdown(this.table, [...this.drawn.values()], this.hidden), copy));
     made.append(action("CSV", { class: "save", "aria-label": `Save ${title} as CSV` },
-      () => saveCsv(this.table, title)));
+      () => saveCsv(this.table, title)), copy);
     return made;
   }
 
@@ -152,6 +163,10 @@ class TableView {
     const parts = this.numeric[index] ? [arrow, label] : [label, arrow];
     const button = element("button", { type: "button" }, ...parts);
     button.addEventListener("click", () => this.sortBy(index));
+    // Of a hundred thousand names this takes as long as sorting them.
+    for (const before of ["pointerenter", "focus"]) {
+      button.addEventListener(before, () => keysOf(this.table, index));
+    }
     const kind = this.numeric[index] ? "number" : "text";
     return element("th", { scope: "col", class: kind }, button);
   }
@@ -310,15 +325,22 @@ class TableView {
 
   /** @param {number} index */
   row(index) {
-    const made = element("tr", {}, ...this.table.rows[index].map((value, column) => (
-      this.cell(index, column, value))));
+    const row = this.table.rows[index];
+    const subject = subjectColumnOf(this.table, row, this.things);
+    const made = element("tr", {}, ...row.map((value, column) => (
+      this.cell(index, column, value, column === subject))));
     [...made.cells].forEach((cell, column) => { cell.hidden = this.hidden.has(column); });
     if (this.marked.size) made.className = this.marked.has(index) ? "marked" : "dimmed";
     return made;
   }
 
-  /** @param {number} row @param {number} column @param {Value} value */
-  cell(row, column, value) {
+  /**
+   * @param {number} row
+   * @param {number} column
+   * @param {Value} value
+   * @param {boolean} isSubject of its row
+   */
+  cell(row, column, value, isSubject) {
     const { unit } = this.table.columns[column];
     const made = element("td", { class: this.numeric[column] ? "number" : "text" });
     if (value === null) {
@@ -333,7 +355,7 @@ class TableView {
     made.title = raw(value, unit);
     if (column === 0 && this.table.links[row]) {
       made.append(element("a", { href: this.table.links[row] }, text));
-    } else if (this.things.has(column) && subjectOf(this.table, column, value) !== "") {
+    } else if (isSubject || (this.things.has(column) && subjectOf(this.table, column, value))) {
       const isText = typeof value === "string";
       made.append(action(withoutFolders(text, LINE), { class: isText ? "thing clip" : "thing" },
         () => open(subjectOf(this.table, column, value))));

@@ -54,10 +54,28 @@ export function silentColumns({ columns, rows }) {
 /** What is searched of each row. @type {WeakMap<Table, string[]>} */
 const texts = new WeakMap();
 
-/** @param {Table} table */
-function textsOf(table) {
-  const made = texts.get(table) ?? table.rows.map((row) => row.join("\n").toLowerCase());
+/** Texts and identifiers: no reader types the digits of a time. @param {Table} table */
+export function textsOf(table) {
+  const known = texts.get(table);
+  if (known) return known;
+  const shown = table.columns.flatMap(({ unit }, at) => (
+    unit === "id" || !isNumeric(table, at) ? [at] : []));
+  const made = table.rows.map((row) => shown.map((at) => row[at]).join("\n").toLowerCase());
   texts.set(table, made);
+  return made;
+}
+
+/** By what rows are sorted, by column. @type {WeakMap<Table, Map<number, Value[]>>} */
+const keys = new WeakMap();
+
+/** @param {Table} table @param {number} column */
+export function keysOf(table, column) {
+  const known = keys.get(table) ?? new Map();
+  keys.set(table, known);
+  const isText = !isNumeric(table, column);
+  const made = known.get(column) ?? table.rows.map((row) => keyOf(
+    isText ? row[column]?.toString() ?? null : row[column]));
+  known.set(column, made);
   return made;
 }
 
@@ -90,10 +108,8 @@ export function found(table, words, column, direction) {
     order = order.filter((index) => words.every((word) => all[index].includes(word)));
   }
   if (column >= 0) {
-    const isText = !isNumeric(table, column);
-    const keys = table.rows.map((row) => keyOf(isText ? row[column]?.toString() ?? null
-      : row[column]));
-    order.sort((a, b) => compared(keys[a], keys[b], direction));
+    const own = keysOf(table, column);
+    order.sort((a, b) => compared(own[a], own[b], direction));
   }
   return order;
 }

@@ -3,7 +3,7 @@
 import { action, menu } from "../elements.js";
 import { stateOf } from "../drawings/state.js";
 import { human } from "../format.js";
-import { saves } from "../save.js";
+import { saves, slug } from "../save.js";
 import { drawFigure } from "./draw.js";
 import { figureOf, firstChoice } from "./figure.js";
 import { acrossDomain, layoutOf } from "./layout.js";
@@ -16,10 +16,9 @@ import { drawTree } from "./tree.js";
 /** @typedef {import("../model.js").Value} Value */
 
 const ZOOMABLE = new Set(["line", "scatter"]);
-/** @type {Map<Element, {redraw: () => void, width: number}>} */
+/** @typedef {{redraw: () => void, width: number, part: string}} Known with the part that was drawn */
+/** @type {Map<Element, Known>} */
 const charts = new Map();
-/** What a reader looks closer at: @type {WeakMap<Element, [number, number]>} */
-const windows = new WeakMap();
 
 /**
  * Draws, and returns whether there was room to.
@@ -32,24 +31,40 @@ export function drawChart(holder, chart, table, maxBars) {
   const place = /** @type {HTMLElement} */ (holder.querySelector(".plot"));
   if (!place.clientWidth) return false;
   const shown = { ...table, rows: chosen(holder, chart, table) };
-  const cut = chart.kind === "sunburst" ? drawTree(place, chart, shown, lookOf(place))
+  const { state } = windowOf(chart);
+  const redraw = () => drawChart(holder, chart, table, maxBars);
+  const cut = chart.kind === "sunburst"
+    ? drawTree(place, chart, shown, lookOf(place), state, redraw)
     : plot(holder, place, chart, shown, maxBars);
+  const svg = /** @type {SVGSVGElement} */ (place.querySelector("svg"));
+  svg.setAttribute("tabindex", "0");
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", `Chart: ${chart.title}. The table below has its numbers. `
+    + "The arrow keys go through what is drawn.");
   const notes = [chart.note];
   if (cut > 0) notes.push(`${cut.toLocaleString("en-US")} more in the table below.`);
   const note = /** @type {HTMLElement} */ (holder.querySelector(".note"));
   note.textContent = notes.filter(Boolean).join(" ");
   note.hidden = note.textContent === "";
   holder.dataset.drawn = "yes";
-  const known = charts.get(holder);
-  if (known) {
-    known.width = place.clientWidth;
-  } else {
-    const redraw = () => drawChart(holder, chart, table, maxBars);
-    charts.set(holder, { redraw, width: place.clientWidth });
+  const isNew = !charts.has(holder);
+  charts.set(holder, { redraw, width: place.clientWidth, part: state.get("part") });
+  if (isNew) {
+    state.onChange(() => {
+      if (charts.get(holder)?.part !== state.get("part")) redraw();
+    }, holder);
     resized.observe(place);
     holder.querySelector("figcaption")?.append(saves(chart.title, place, () => table));
   }
   return true;
+}
+
+/** The part of the axis that the reader looks closer at. @param {Chart} chart */
+function windowOf(chart) {
+  const state = stateOf(slug(chart.title));
+  const [low, high] = state.get("part").split("~").map(Number);
+  const window = high > low ? /** @type {[number, number]} */ ([low, high]) : null;
+  return { state, window };
 }
 
 /**
@@ -110,12 +125,9 @@ function namesIn({ options }) {
 function plot(holder, place, chart, table, maxBars) {
   const look = lookOf(place);
   const figure = figureOf(chart, table, maxBars);
-  const window = windows.get(holder) ?? null;
+  const { state, window } = windowOf(chart);
   const layout = layoutOf(figure, look, window);
   const { svg, targets } = drawFigure(figure, layout, look);
-  svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", `Chart: ${chart.title}. The table below has its numbers. `
-    + "The arrow keys go through what is drawn.");
   place.style.height = `${layout.height}px`;
   place.replaceChildren(svg);
   pointOut(place, svg, targets, (name) => stateOf("details").set({ of: name }));
@@ -123,13 +135,12 @@ function plot(holder, place, chart, table, maxBars) {
     const [low, high] = window ?? acrossDomain(figure);
     const { left, right } = layout.frame;
     const value = (/** @type {number} */ x) => low + ((x - left) / (right - left)) * (high - low);
-    const lookAt = (/** @type {[number, number] | null} */ part) => {
-      if (part) windows.set(holder, part);
-      else windows.delete(holder);
+    const lookAt = (/** @type {string} */ part) => {
+      state.set({ part });
       charts.get(holder)?.redraw();
     };
-    letDrag(svg, layout.frame, (from, to) => lookAt([value(from), value(to)]));
-    if (window) place.append(action("Show all", { class: "whole-axis" }, () => lookAt(null)));
+    letDrag(svg, layout.frame, (from, to) => lookAt(`${value(from)}~${value(to)}`));
+    if (window) place.append(action("Show all", { class: "whole-axis" }, () => lookAt("")));
   }
   return figure.cut;
 }

@@ -41,6 +41,7 @@ const HEIGHT = 320;
 const LEAN = Math.PI / 5;
 const MOST_LETTERS = 20;
 const LONGEST_ENTRY = 36;
+const PLAIN = new Intl.NumberFormat("en-US", { maximumFractionDigits: 6 });
 
 /**
  * @param {Figure} figure
@@ -172,7 +173,7 @@ function upMarks(domain, isLog, count, up) {
 function plain(value) {
   const size = Math.abs(value);
   if (size !== 0 && (size < 1e-4 || size >= 1e7)) return value.toExponential().replace("e+", "e");
-  return value.toLocaleString("en-US", { maximumFractionDigits: 6 });
+  return PLAIN.format(value);
 }
 
 /** @param {Figure} figure @param {[number, number]} domain @param {number} inner */

@@ -63,7 +63,6 @@ export function pointOut(place, svg, targets, choose) {
   svg.addEventListener("click", (event) => take(under(event)));
   svg.addEventListener("pointerleave", () => show(undefined));
   const inOrder = targets.toSorted((a, b) => a.x - b.x || a.y - b.y);
-  svg.setAttribute("tabindex", "0");
   svg.addEventListener("keydown", (event) => {
     if (event.key === "Enter") take(inOrder[current]);
     const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];

@@ -18,34 +18,61 @@ import { MUTED, human, percent, shortened } from "../format.js";
 
 const RINGS = 6;
 const NARROWEST = 1;
-/** What a reader has zoomed into, kept while the chart is drawn again. @type {WeakMap<Element, string[]>} */
-const zoomed = new WeakMap();
+/** @type {Record<string, number>} */
+const KEYS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
 
 /**
  * @param {HTMLElement} place
  * @param {Chart} chart
  * @param {Table} table
  * @param {Look} look
+ * @param {import("../drawings/state.js").State} state keeps what a reader has zoomed into
+ * @param {() => void} redraw
  */
-export function drawTree(place, chart, table, look) {
+export function drawTree(place, chart, table, look, state, redraw) {
   const whole = treeOf(chart, table);
-  const steps = zoomed.get(place) ?? [];
   let focus = whole;
-  for (const name of steps) focus = focus.children.get(name) ?? focus;
+  for (const name of state.get("part").split(";")) focus = focus.children.get(name) ?? focus;
   const unit = table.columns[chart.y[0]].unit;
-  const told = element("p", { class: "tree-told" });
+  const told = element("p", { class: "tree-told", role: "status" });
   const tell = (/** @type {Part} */ node) => { told.textContent = sentence(node, whole, unit); };
   const zoom = (/** @type {Part} */ node) => {
-    zoomed.set(place, pathOf(node));
-    drawTree(place, chart, table, look);
+    const hadFocus = place.contains(document.activeElement);
+    state.set({ part: pathOf(node).join(";") });
+    redraw();
+    if (hadFocus) place.querySelector("svg")?.focus();
   };
   tell(focus);
   const svg = drawSunburst(focus, look, { tell, zoom });
   svg.addEventListener("pointerleave", () => tell(focus));
+  listenToKeys(svg, () => { if (focus.parent) zoom(focus.parent); });
   place.replaceChildren(told, svg);
   place.style.height = "auto";
   if (focus.parent) place.prepend(action("Show all", { class: "tree-back" }, () => zoom(whole)));
   return 0;
+}
+
+/**
+ * The arrow keys go through the parts, Enter zooms, Escape steps out.
+ * @param {SVGSVGElement} svg
+ * @param {() => void} stepOut
+ */
+function listenToKeys(svg, stepOut) {
+  const pieces = [...svg.querySelectorAll(".piece")];
+  let at = -1;
+  svg.addEventListener("keydown", (event) => {
+    const { key } = event;
+    if (KEYS[key]) {
+      pieces[at]?.classList.remove("at");
+      at = (at + KEYS[key] + pieces.length) % pieces.length;
+      pieces[at].classList.add("at");
+      pieces[at].dispatchEvent(new Event("pointerenter"));
+    } else if (key === "Enter") pieces[at]?.dispatchEvent(new Event("click"));
+    else if (key === "Escape") stepOut();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
 }
 
 /**

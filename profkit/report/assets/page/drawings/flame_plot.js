@@ -3,7 +3,7 @@
 import { shape } from "../elements.js";
 import { human, withoutFolders } from "../format.js";
 import { pathTo, titleOf } from "./flame_tree.js";
-import { changeOf, signed } from "./flame_words.js";
+import { changeOf, endedOf, signed } from "./flame_words.js";
 import { mixed } from "./timeline_colours.js";
 
 /** @typedef {import("./flame_tree.js").Frame} Frame */
@@ -98,9 +98,8 @@ function textOf(frame, { unit, difference, column, title }) {
   const name = frame.parent ? frame.name : `${title}: ${human(frame.sums[column], unit)}`;
   if (!difference) return name;
   const { mean, isNoise } = changeOf(frame.sums, difference);
-  const [before, after] = [difference.before, difference.after].map((at) => frame.sums[at]);
-  const ended = isNoise || (before && after) ? "" : before ? "gone " : "new ";
-  return `${isNoise ? "=" : ended + signed(mean, unit)} ${name}`;
+  const change = `${endedOf(frame.sums, difference)}${signed(mean, unit)}`;
+  return `${isNoise ? "=" : change} ${name}`;
 }
 
 /** @type {CanvasRenderingContext2D | null} */

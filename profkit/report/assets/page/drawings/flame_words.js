@@ -40,6 +40,12 @@ export function changeOf(sums, { before, after, pairs, factor }) {
   return { mean, low, high, isNoise: low <= 0 && high >= 0 };
 }
 
+/** Whether a frame is on one side alone. @param {number[]} sums @param {Difference} difference */
+export function endedOf(sums, { before, after }) {
+  if (!sums[before] === !sums[after]) return "";
+  return sums[before] ? "gone " : "new ";
+}
+
 /** @param {number} value @param {string} unit */
 export function signed(value, unit) {
   return `${value < 0 ? "\u2212" : "+"}${human(Math.abs(value), unit)}`;
@@ -71,7 +77,8 @@ function changeWords({ sums }, unit, difference) {
     : `95% interval ${signed(low, unit)} to ${signed(high, unit)}`
       + (isNoise ? ": not told from chance" : "");
   return [`${human(sums[difference.before], unit)} in ${before}, `
-    + `${human(sums[difference.after], unit)} in ${after}`, `${signed(mean, unit)}, ${interval}`];
+    + `${human(sums[difference.after], unit)} in ${after}`,
+  `${endedOf(sums, difference)}${signed(mean, unit)}, ${interval}`];
 }
 
 /**

@@ -102,14 +102,14 @@ export function sceneOf(data, groupOf) {
       const start = summed(track.time_ns);
       const end = start.map((_, i) => start[i + 1] ?? data.length_ns);
       return lane({ ...known, shape: "line", start, end,
-        values: Float64Array.from(track.allocated_bytes) });
+        values: new Float64Array(track.allocated_bytes) });
     }
     const start = summed(track.start_ns);
     return lane({
       ...known, start, end: start.map((from, i) => from + track.dur_ns[i]),
-      names: data.texts, name: Int32Array.from(track.name), depth: Uint16Array.from(track.depth),
-      ...(track.about ? { about: Int32Array.from(track.about) } : {}),
-      ...(track.link ? { link: Int32Array.from(track.link) } : {}),
+      names: data.texts, name: new Int32Array(track.name), depth: new Uint16Array(track.depth),
+      ...(track.about ? { about: new Int32Array(track.about) } : {}),
+      ...(track.link ? { link: new Int32Array(track.link) } : {}),
     });
   });
   return { length: data.length_ns, start: data.start_ns, lanes: inOrder(lanes),
@@ -125,7 +125,7 @@ export function sceneOf(data, groupOf) {
 export function wholeOf(data, groupOf) {
   const { pieces, length_ns: length, steps } = data;
   const edge = (/** @type {number} */ piece) => Math.floor((piece * length) / pieces);
-  const marked = Float64Array.from(steps.start_ns);
+  const marked = new Float64Array(steps.start_ns);
   const names = steps.step.map((/** @type {number} */ step, /** @type {number} */ i) => (
     `step ${step}${steps.is_steady[i] ? "" : " (not counted)"}`));
   const rank = data.ranks[0].rank;
@@ -137,7 +137,7 @@ export function wholeOf(data, groupOf) {
     const known = { rank: track.rank, group: groupOf(track.rank), kind: track.kind,
       title: titleOf(track) };
     if (track.kind === "causes") return lane({ ...known, ...runsOf(track, edge) });
-    const values = Float64Array.from(track.busy_percent ?? track.allocated_bytes);
+    const values = new Float64Array(track.busy_percent ?? track.allocated_bytes);
     return lane({
       ...known, shape: track.kind === "memory" ? "line" : "busy", values,
       start: values.map((_, piece) => edge(piece)), end: values.map((_, piece) => edge(piece + 1)),

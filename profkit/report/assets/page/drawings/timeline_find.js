@@ -118,26 +118,45 @@ export function matchesOf(lanes, isWanted) {
   return found;
 }
 
-/** @param {Scene} scene @returns {Map<string, Slice[]>} slices that belong together, by rank and number */
-export function linksOf(scene) {
-  /** @type {Map<string, Slice[]>} */
-  const found = new Map();
-  for (const lane of scene.lanes) {
-    for (let i = 0; i < lane.link.length; i += 1) {
-      if (lane.link[i] < 0) continue;
-      const key = keyOf({ lane, index: i });
-      const others = found.get(key);
-      if (others) others.push({ lane, index: i });
-      else found.set(key, [{ lane, index: i }]);
-    }
-  }
-  return found;
+/**
+ * Slices that belong together: a collective on all ranks, or on one rank a call and what it launched.
+ * @param {Lane[]} lanes
+ * @param {Slice | null} slice one of them
+ * @returns {Slice[]} itself among them, none where it belongs to no other
+ */
+export function linkedTo(lanes, slice) {
+  if (!slice) return [];
+  const { kind, scene, group, link } = slice.lane;
+  const number = link[slice.index];
+  const isMeeting = kind === "collectives";
+  return number < 0 ? [] : lanes.filter((one) => (one.kind === "collectives") === isMeeting
+    && (isMeeting ? one.scene === scene : one.group === group)).flatMap((lane) => {
+    const found = [];
+    for (let index = lane.link.indexOf(number); index >= 0;
+      index = lane.link.indexOf(number, index + 1)) found.push({ lane, index });
+    return found;
+  });
 }
 
-/** @param {Slice} slice */
-export function keyOf({ lane, index }) {
-  return lane.kind === "collectives" ? `${lane.scene} meeting ${lane.link[index]}`
-    : `${lane.group} launch ${lane.link[index]}`;
+/**
+ * Collectives of a span, each with its slices on all ranks; none if there are more than `most`.
+ * @param {Lane[]} lanes
+ * @param {Span} span
+ * @param {number} most
+ */
+export function meetingsIn(lanes, { from, to }, most) {
+  /** @type {Map<string, Slice[]>} */
+  const found = new Map();
+  for (const lane of lanes) {
+    if (lane.kind !== "collectives") continue;
+    for (let index = 0; index < lane.link.length; index += 1) {
+      if (lane.link[index] < 0 || lane.start[index] >= to || lane.end[index] <= from) continue;
+      const key = `${lane.scene} ${lane.link[index]}`;
+      if (!found.has(key)) found.set(key, linkedTo(lanes, { lane, index }));
+      if (found.size > most) return [];
+    }
+  }
+  return [...found.values()];
 }
 
 /**

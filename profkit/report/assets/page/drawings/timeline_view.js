@@ -3,7 +3,7 @@
 import { action, element } from "../elements.js";
 import { human } from "../format.js";
 import { paletteOf } from "./timeline_colours.js";
-import { keyOf, linksOf, matchesOf, neighbour, pieceAt, sliceAt } from "./timeline_find.js";
+import { linkedTo, matchesOf, meetingsIn, neighbour, pieceAt, sliceAt } from "./timeline_find.js";
 import { AXIS, laneId, layoutOf, placedAt, startsFolded } from "./timeline_layout.js";
 import { frameSeen, minimapHeight, paintMinimap } from "./timeline_minimap.js";
 import { paint } from "./timeline_paint.js";
@@ -43,8 +43,8 @@ export class TimelineView {
     this.found = null;
     /** @type {Set<string>} */
     this.folded = new Set();
-    /** @type {Map<string, Slice[]>} */
-    this.links = new Map();
+    /** What belongs to a chosen slice. @type {{of: Slice | null, slices: Slice[]}} */
+    this.known = { of: null, slices: [] };
     this.layout = layoutOf([], this.folded);
     /** Width that lanes were put in place for. */
     this.arranged = 0;
@@ -73,7 +73,6 @@ export class TimelineView {
     if (isOther) {
       const crowded = new Set(scene.lanes.map(({ group }) => group)).size > MANY_RANKS;
       this.folded = new Set(scene.lanes.filter((one) => startsFolded(one, crowded)).map(laneId));
-      this.links = linksOf(scene);
       this.picked = null;
       this.range = null;
       this.found = null;
@@ -167,17 +166,18 @@ export class TimelineView {
 
   /** @returns {Slice[][]} collectives if they are few, and what belongs to the chosen slice */
   linksInSight() {
-    const meetings = [...this.links].filter(([key, [{ lane, index }]]) => key.includes("meeting")
-      && lane.start[index] < this.seen.to && lane.end[index] > this.seen.from);
-    const all = meetings.length <= MOST_LINKS ? meetings.map(([, slices]) => slices) : [];
+    const all = meetingsIn(this.lanes, this.seen, MOST_LINKS);
     const own = this.linked();
     return own.length > 1 ? [...all, own] : all;
   }
 
   /** @returns {Slice[]} what belongs to the chosen slice, itself among it */
   linked() {
-    if (!this.picked || this.picked.lane.link[this.picked.index] < 0) return [];
-    return this.links.get(keyOf(this.picked)) ?? [];
+    const { picked, scene } = this;
+    if (this.known.of !== picked) {
+      this.known = { of: picked, slices: linkedTo(scene.lanes, picked) };
+    }
+    return this.known.slices;
   }
 
   /** @param {Span} span @param {boolean} [isQuiet] not an act of the reader's */

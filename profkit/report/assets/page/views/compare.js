@@ -3,12 +3,13 @@
 import { element } from "../elements.js";
 import { pair } from "./pair.js";
 import { drawer } from "./parts.js";
-import { charts, section, silent, tables } from "./sections.js";
+import { charts, contents, section, silent, tables } from "./sections.js";
 
 /** @param {import("../model.js").Report} report @returns {Node[]} */
 export function compare(report) {
   const { across, overview } = report;
-  const made = element("section", { id: across.anchor }, element("h2", {}, "Compare"));
+  const made = element("section", { id: across.anchor }, element("h2", {}, "Compare"),
+    ...contents("Compare", across.sections));
   if (overview.tables.length) {
     const [, every] = overview.tables;
     made.append(pair(report), charts(overview.charts, overview),

@@ -51,7 +51,7 @@ export function tiles(numbers) {
   }
   const known = numbers.filter(({ value }) => value !== null).map((shown) => {
     const { title, value, unit } = shown;
-    const why = intervalOf(shown);
+    const why = intervalOf(shown) || shown.reason;
     return element("div", { class: "tile" }, element("dt", {}, title),
       element("dd", { tabindex: 0 }, number(value, unit)),
       ...(why ? [element("dd", { class: "why" }, why)] : []));

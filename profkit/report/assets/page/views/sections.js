@@ -101,18 +101,26 @@ export function silent(sections) {
 }
 
 /**
+ * Links to the parts of a view, where they are many.
+ * @param {string} title of the view
+ * @param {{anchor: string, title: string}[]} parts
+ * @returns {HTMLElement[]}
+ */
+export function contents(title, parts) {
+  return parts.length > 2 ? [element("ul", { class: "jump", "aria-label": `Parts of ${title}` },
+    ...parts.map((one) => element("li", {},
+      element("a", { href: `#${one.anchor}` }, one.title))))] : [];
+}
+
+/**
  * The analyses of one subject, and what each rank left to open.
  * @param {import("../model.js").Topic} topic
  * @param {Drawn} drawn
  */
 export function topicView(topic, drawn) {
   const made = element("section", { class: "topic", id: topic.anchor });
-  if (topic.sections.length > 2) {
-    made.append(element("ul", { class: "jump", "aria-label": `Parts of ${topic.title}` },
-      ...topic.sections.map((one) => element("li", {},
-        element("a", { href: `#${one.anchor}` }, one.title)))));
-  }
-  made.append(...topic.sections.map((one) => section(one, drawn)));
+  made.append(...contents(topic.title, topic.sections),
+    ...topic.sections.map((one) => section(one, drawn)));
   if (topic.opened.length) {
     const head = ["Rank", "Repeat", "Open beside this page"];
     made.append(plainTable(`${topic.title}: what to open of each rank`, head,
