@@ -183,8 +183,8 @@ class Step:
         """
         gradients = [weight.grad for weight in self.model.parameters() if weight.grad is not None]
         whole = torch.cat([gradient.flatten() for gradient in gradients])
-        for bucket in whole.split(int(self.samples.added.bucket_mb * 2**20 / 4)):
+        for bucket in torch.split(whole, int(self.samples.added.bucket_mb * 2**20 / 4)):
             dist.all_reduce(bucket)
-        parts = whole.split([gradient.numel() for gradient in gradients])
+        parts = torch.split(whole, [gradient.numel() for gradient in gradients])
         for gradient, part in zip(gradients, parts, strict=True):
             gradient.copy_(part.view_as(gradient))

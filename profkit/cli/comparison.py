@@ -116,6 +116,13 @@ def sentences(comparison: Comparison) -> Iterator[str]:
     for word, judgement in comparison.judgements.items():
         values = " -> ".join(shown(word, value) for value in typical_values(comparison, word))
         yield f"{TITLES[word]} {values}: {sentence(word, judgement)}"
+        printed = [
+            comparison.before.metrics[METRICS[word]],
+            comparison.after.metrics[METRICS[word]],
+        ]
+        elsewhere = " -> ".join(shown(word, metric.value) for metric in printed)
+        if elsewhere != values:
+            yield f"  (geometric means of the repeats; `profkit show` prints {elsewhere})"
         for doubt in judgement.doubts:
             yield f"  but {doubt}"
 

@@ -25,6 +25,18 @@ def compared(capsys, *options, status=0):
     return capsys.readouterr().out.splitlines()
 
 
+def test_an_average_that_differs_from_what_show_prints_is_named(folder, capsys):
+    noisy = np.array([80, 100, 100, 100, 100, 160])
+    leave_run(folder, "one", 100 * STEADY)
+    leave_run(folder, "two", noisy, second=30)
+    lines = compared(capsys)
+    (number,) = [line for line, text in enumerate(lines) if text.startswith("step time ")]
+    assert lines[number].startswith("step time 100 ms -> 104 ms: ")
+    assert lines[number + 1] == (
+        "  (geometric means of the repeats; `profkit show` prints 100 ms -> 100 ms)"
+    )
+
+
 def test_a_slower_run_that_takes_less_memory_is_said_to_be_both(folder, capsys):
     leave_run(folder, "one", 100 * STEADY, peaks=[200] * 6)
     leave_run(folder, "two", 110 * STEADY[::-1], peaks=[150] * 6, batch=4, second=30)
