@@ -16,9 +16,6 @@ from profkit.cli.unlike_pairs import unlike
 from profkit.core.formatting import counted
 from profkit.planning.model import Pairing
 
-AUTO = 0
-"""Number of pairs if the width of the interval decides."""
-
 _SHOWN = 4
 
 
