@@ -112,14 +112,13 @@ class Step:
         mean_gain = float(gains.mean()) * scale
         of_median, *others = [1.0] if unprofiled_ms is None else self._of_median(time * gone)
         gain = min(mean_gain * of_median, step_ms)
-        # They may have made each longer by its share, or others alone; first uses may go as well.
+        # They may have made each longer by its share, or others alone, or only the calls in these;
+        # first uses may go as well.
+        inside = self._longer_alone(traced, share, step_ms)
+        by_share = step_ms / self._mean_ms(traced)
         ways = [
             [float(way.mean()) * factor for way in self._gains(of, less_of)]
-            for of, factor in (
-                (time, scale),
-                (traced, step_ms / self._mean_ms(traced)),
-                (traced, 1),
-            )
+            for of, factor in ((time, scale), (traced, by_share), (traced, 1.0), (inside, 1.0))
             for less_of in (gone, share)
         ]
         spread = self._spread_ms(gains)
@@ -166,6 +165,16 @@ class Step:
         a_call = min((ms - unprofiled_ms) / of_step, _MOST_OF_A_CALL_MS)
         left: Times = np.maximum(traced - calls * a_call, 0.0)
         return left
+
+    def _longer_alone(self, traced: Times, share: Times, step_ms: float) -> Times:
+        """Return the times if all that a traced step takes longer were in calls that are gone.
+
+        As where a profiler that keeps memory leaves them to fetch new memory each time.
+        """
+        calls = self._rows["calls_per_step"].to_numpy(np.float64)
+        inside = self._on_cpu & (share > 0) & (calls > 0)
+        own, longer = self._mean_ms(traced * inside), self._mean_ms(traced) - step_ms
+        return np.where(inside, traced * (1 - min(longer / own, 1.0)), traced) if own else traced
 
     def _mean_ms(self, values: Times) -> float:
         """Return the sum of a value of each row, of the rank that decides, over the repeats."""
