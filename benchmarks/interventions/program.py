@@ -13,10 +13,13 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
 
 WARM, TIMED, RECORDED = 4, 60, 30
+TURN, SETTLING = 10, 2
+"""Steps that are timed in a row with one thing added, and how many of them do not count: what the
+ones before it have left in caches and in the allocator is gone by then."""
+
 BATCH, WIDTH = 128, 512
 RECORDED_FROM = 2
 """Number of the first recorded step, as the profiler counts them."""
@@ -40,10 +43,10 @@ class Added:
 class Measured:
     """What the stopwatch saw, in ms."""
 
-    steps: list[float] = field(default_factory=list)
-    """Unprofiled steps..."""
+    steps: list[list[float]] = field(default_factory=list)
+    """Unprofiled steps, by turn..."""
 
-    done: list[float] = field(default_factory=list)
+    done: list[list[float]] = field(default_factory=list)
     """...and those in turn with them, in which the intervention was done."""
 
     added: list[float] = field(default_factory=list)
@@ -89,8 +92,9 @@ class Stopwatch:
 def run(added: Added, done: Added | None, folder: str, rank: int = 0) -> None:
     """Train with a clock, with a profiler and with a clock again, and leave what they saw.
 
-    Of the steps without a profiler every second one is as `done` has it. They are taken before and
-    after the recorded ones, so that all meet a machine that is as busy; none are without `done`.
+    Of the steps without a profiler every second turn is as `done` has it. They are taken before and
+    after the recorded ones, so that all meet a machine that is as busy, and memory as it was and is
+    (a recording can end that the C library gives memory back each step); none are without `done`.
     """
     torch.set_num_threads(added.threads)
     torch.manual_seed(0)
@@ -99,8 +103,6 @@ def run(added: Added, done: Added | None, folder: str, rank: int = 0) -> None:
         dist.init_process_group("gloo", init_method=store, rank=rank, world_size=added.ranks)
     layers = [layer for _ in range(6) for layer in (nn.Linear(WIDTH, WIDTH), nn.ReLU())]
     model: nn.Module = nn.Sequential(*layers)
-    if added.ranks > 1:
-        model = DistributedDataParallel(model, bucket_cap_mb=added.bucket_mb)
     watch, measured = Stopwatch(), Measured()
     samples = Samples(added, watch)
     train = Step(samples, model, watch)
@@ -115,6 +117,8 @@ def run(added: Added, done: Added | None, folder: str, rank: int = 0) -> None:
     with torch.profiler.profile(
         activities=activities,
         schedule=schedule,
+        # As profkit's own tool does.
+        record_shapes=True,
         on_trace_ready=lambda profiler: profiler.export_chrome_trace(trace),
     ) as profiler:
         for number in range(RECORDED_FROM + RECORDED):
@@ -134,12 +138,15 @@ def _timed(
     train: Callable[[], None], samples: Samples, turns: tuple[Added, Added], measured: Measured
 ) -> None:
     """Take steps without a profiler, with each of the two things added in turn."""
-    for number in range(TIMED):
-        samples.added = turns[number % 2]
-        start = time.perf_counter()
-        train()
-        times = measured.done if number % 2 else measured.steps
-        times.append((time.perf_counter() - start) * 1000)
+    for first in range(0, TIMED, TURN):
+        which = first // TURN % 2
+        samples.added = turns[which]
+        times = []
+        for _ in range(TURN):
+            start = time.perf_counter()
+            train()
+            times.append((time.perf_counter() - start) * 1000)
+        (measured.done if which else measured.steps).append(times[SETTLING:])
     samples.added = turns[0]
 
 
@@ -162,5 +169,22 @@ class Step:
             for _ in range(self.samples.added.copies):
                 self.block.clone()
         self.model(inputs).square().mean().backward()
+        if self.samples.added.ranks > 1:
+            self._reduce()
         self.optimizer.step()
         self.optimizer.zero_grad()
+
+    def _reduce(self) -> None:
+        """Average the gradients over the ranks in buckets, one after the other.
+
+        Nothing else works meanwhile, unlike with DDP, where a core for each rank is one too few:
+        the threads of the collectives would take it from the backward pass, whose operators would
+        then be what takes longer.
+        """
+        gradients = [weight.grad for weight in self.model.parameters() if weight.grad is not None]
+        whole = torch.cat([gradient.flatten() for gradient in gradients])
+        for bucket in torch.split(whole, int(self.samples.added.bucket_mb * 2**20 / 4)):
+            dist.all_reduce(bucket)
+        parts = torch.split(whole, [gradient.numel() for gradient in gradients])
+        for gradient, part in zip(gradients, parts, strict=True):
+            gradient.copy_(part.view_as(gradient))

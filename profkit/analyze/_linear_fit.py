@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ STRAIGHT = (0, 1)
 BENT = (0, 1, 2)
 INVERSE = (0, -1)
 _ABOVE_SHARE = 0.01
+_FAR_SHARE = 0.05
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,3 +103,23 @@ def fitted_above(xs: Values, ys: Values, powers: Sequence[int] = STRAIGHT) -> Cu
             break
         x, y = x[above], y[above]
     return fitted(x, y, powers)
+
+
+def highest_of_two(xs: Values, ys: Values) -> tuple[Curve, ...]:
+    """Return the straight line through points, or two of which the higher one goes through all.
+
+    A peak of memory is the largest of several that each grow by a straight line. Two are taken
+    where one is somewhat off, the second is steeper, and each has two values of x or more. Their
+    intervals are as wide as that of the one, as nothing tells how far off lines through two are;
+    what is far off may be bent everywhere.
+    """
+    one = fitted_above(xs, ys)
+    x, y = np.asarray(xs, np.float64), np.asarray(ys, np.float64)
+    places = np.unique(x)
+    is_bent = _ABOVE_SHARE < one.worst_share <= _FAR_SHARE
+    for last in places[1:-2] if is_bent else ():
+        low, high = (fitted(x[side], y[side]) for side in (x <= last, x > last))
+        at = np.array([max(low.at(place), high.at(place)) for place in x])
+        if high.factors[1] > low.factors[1] and np.abs(y - at).max() <= _ABOVE_SHARE * y.max():
+            return tuple(replace(one, factors=line.factors) for line in (low, high))
+    return (one,)

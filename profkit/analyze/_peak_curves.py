@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from profkit.analyze._linear_fit import STRAIGHT, Curve, fitted_above
+from profkit.analyze._linear_fit import STRAIGHT, Curve, fitted_above, highest_of_two
 from profkit.core.result import Result
 
 HELD = "memory_model"
@@ -102,14 +102,12 @@ def fitted_peak(
     """
     shared = set.intersection(*(set(phases) for phases in peaks))
     # A phase that has no peak need not be in every run.
+    series = [[phases[phase] for phases in peaks] for phase in sorted(shared)]
     if not all(max(phases, key=phases.__getitem__) in shared for phases in peaks):
-        return PeakCurve(curves=(fitted_above(xs, [*map(_highest, peaks)], powers),))
-    return PeakCurve(
-        curves=tuple(
-            fitted_above(xs, [phases[phase] for phases in peaks], powers)
-            for phase in sorted(shared)
-        )
-    )
+        series = [[*map(_highest, peaks)]]
+    if tuple(powers) == STRAIGHT:
+        return PeakCurve(curves=tuple(line for ys in series for line in highest_of_two(xs, ys)))
+    return PeakCurve(curves=tuple(fitted_above(xs, ys, powers) for ys in series))
 
 
 def _highest(phases: Phases) -> float:

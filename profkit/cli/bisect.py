@@ -54,13 +54,15 @@ def main(argv: Sequence[str]) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("good", help="revision before the change")
-    parser.add_argument("bad", help="revision with the change")
+    parser.add_argument("good", nargs="?", help="revision before the change")
+    parser.add_argument("bad", nargs="?", help="revision with the change")
     parser.add_argument("overrides", nargs="*", help="Hydra overrides")
     parser.add_argument("--all", action="store_true", help="let the program run to its end")
     parser.add_argument("--cores", type=run.number_of_cores, default=os.cpu_count(), help="to use")
     add_loudness(parser)
     args = parser.parse_intermixed_args(own)
+    if args.good is None or args.bad is None:
+        parser.error("name two revisions, GOOD and BAD")
     if not words:
         raise ConfigError(
             "bisect: no command is given",

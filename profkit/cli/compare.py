@@ -17,23 +17,14 @@ for words that make no sense; 3 if they are not comparable.
 
 import argparse
 import os
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 
 from profkit.analyze.shared.paired import BAND, FEWEST_PAIRS
 from profkit.cli import run
-from profkit.cli.comparison import AUTO, Comparison, as_json, compared_runs, text
-from profkit.cli.explained import Why, draw, explained
 from profkit.cli.loudness import add_loudness
-from profkit.cli.measured_run import MeasuredRun, is_baseline, measured, read_baseline
-from profkit.cli.run_folders import RunFolder, run_named
-from profkit.core.errors import InputError
-
-NOT_COMPARABLE = 3
-"""Exit status if the comparison would mean nothing."""
+from profkit.cli.sides_of_words import AUTO, sides_of_words
+from profkit.planning.cache import load
 
 _MOST_PAIRS = 1000
 
@@ -43,16 +34,20 @@ def main(argv: Sequence[str]) -> int:
     own, command = run.split(argv)
     parser = _parser()
     args = parser.parse_intermixed_args(own)
-    if args.a is None and args.b is None and args.revisions is None:
-        if len(args.words) != 2 or command:  # noqa: PLR2004 - A and B
-            parser.error("name two runs, or two sides with --a and --b, or --revisions A,B")
-        return _print(_of_runs(args), is_json=args.json)
-    if args.revisions is None and (args.a is None or args.b is None):
-        parser.error("--a and --b belong together; an empty one, --a '', is as it is")
-    # Late: what captures takes longer to load than two runs take to compare.
-    from profkit.cli.compare_sides import compared_sides  # noqa: PLC0415
+    is_of_runs = args.a is None and args.b is None and args.revisions is None
+    if is_of_runs and (len(args.words) != 2 or command):  # noqa: PLR2004 - A and B
+        parser.error("name two runs, or two sides with --a and --b, or --revisions A,B")
+    if not is_of_runs and args.revisions is None:
+        if args.a is None or args.b is None:
+            parser.error("--a and --b belong together; an empty one, --a '', is as it is")
+        load(sides_of_words(args, command)[0].words)
+    # Late: what compares takes longer to load than a mistake in the words takes to be found.
+    from profkit.cli import compare_runs, compare_sides  # noqa: PLC0415
 
-    return _print(compared_sides(args, command), is_json=args.json)
+    found = (
+        compare_runs.of_words(args) if is_of_runs else compare_sides.compared_sides(args, command)
+    )
+    return compare_runs.answered(found, is_json=args.json)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -102,46 +97,3 @@ def pairs(text: str) -> int:
     if not 0 < int(text) <= _MOST_PAIRS:
         raise ValueError(text)
     return int(text)
-
-
-def _print(comparison: Comparison, *, is_json: bool) -> int:
-    if is_json:
-        sys.stdout.write(as_json(comparison))
-    else:
-        sys.stdout.writelines(f"{line}\n" for line in text(comparison))
-    return 0 if comparison.judgements or not comparison.decisive else NOT_COMPARABLE
-
-
-def _of_runs(args: argparse.Namespace) -> Comparison:
-    """Compare two runs, baselines or recordings that are there."""
-    with ExitStack() as unkept:
-        sides = [unkept.enter_context(_named(name)) for name in args.words]
-        before, after = sides
-        if before == after:
-            hint = "name two runs: profkit ls"
-            raise InputError(f"{before.name}: compared with itself", hint=hint)
-        comparison = compared_runs(before, after, band=args.band, anyway=args.anyway)
-        is_comparable = args.anyway or not comparison.decisive
-        if is_comparable:
-            comparison = replace(comparison, why=explained(before, after))
-            draw(args.flame_graph, before, after)
-    if is_comparable and not comparison.judgements and comparison.why == Why():
-        hint = "profkit why RUN says the reason"
-        raise InputError("nothing was measured in both runs", hint=hint)
-    return comparison
-
-
-@contextmanager
-def _named(name: str) -> Iterator[MeasuredRun]:
-    """Yield the numbers of a baseline, a run or a recording."""
-    if is_baseline(name):
-        yield read_baseline(name)
-    elif Path(name).is_file():
-        # Late: what reads recordings takes longer to load than two runs take to compare.
-        from profkit.cli.unkept_run import unkept_run  # noqa: PLC0415
-
-        with unkept_run([Path(name)]) as (folder, _):
-            yield measured(RunFolder(folder), needs_steps=False)
-    else:
-        # Causes can be compared where no step was marked.
-        yield measured(run_named(name), needs_steps=False)

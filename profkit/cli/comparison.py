@@ -16,9 +16,6 @@ from profkit.cli.unlike_pairs import unlike
 from profkit.core.formatting import counted
 from profkit.planning.model import Pairing
 
-AUTO = 0
-"""Number of pairs if the width of the interval decides."""
-
 _SHOWN = 4
 
 
@@ -116,6 +113,11 @@ def sentences(comparison: Comparison) -> Iterator[str]:
     for word, judgement in comparison.judgements.items():
         values = " -> ".join(shown(word, value) for value in typical_values(comparison, word))
         yield f"{TITLES[word]} {values}: {sentence(word, judgement)}"
+        if word == "step_time":
+            runs = (comparison.before, comparison.after)
+            elsewhere = " -> ".join(shown(word, run.metrics[METRICS[word]].value) for run in runs)
+            if elsewhere != values:
+                yield f"  (geometric means of the repeats; `profkit show` prints {elsewhere})"
         for doubt in judgement.doubts:
             yield f"  but {doubt}"
 
@@ -146,7 +148,10 @@ def sentence(word: str, judgement: Judgement) -> str:
     if outcome is not Outcome.INCONCLUSIVE:
         return "; ".join(filter(None, (f"{outcome}, {measure}", judgement.reason)))
     if judgement.more_pairs:
-        return f"{outcome}, {measure}; needs about {counted(judgement.more_pairs, 'more pair')}"
+        few = f": a statement takes {FEWEST_PAIRS}" if ratio.repeats < FEWEST_PAIRS else ""
+        return (
+            f"{outcome}, {measure}; needs about {counted(judgement.more_pairs, 'more pair')}{few}"
+        )
     return f"{outcome}, {measure}; about as large as the change that matters"
 
 

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -40,10 +39,9 @@ class Saved:
         return min(self.measured.began.values(), default="")
 
     def value(self, metric: str) -> float | None:
-        """Return the geometric mean of the repeats; None if it was not measured."""
+        """Return the number that `profkit ls` and `show` print; None if it was not measured."""
         found = self.measured.metrics.get(METRICS[metric])
-        logs = [math.log(value) for value in found.by_repeat.values() if value > 0] if found else []
-        return math.exp(fmean(logs)) if logs else None
+        return found.value if found and found.value > 0 else None
 
 
 Series = list[Saved]

@@ -61,12 +61,13 @@ def main(argv: Sequence[str]) -> None:
         )
     step = Step(causes)
     # The number that everything else prints, too.
-    now_ms = known.metrics[METRICS["step_time"]].value / _MS if unprofiled_ms(known) else None
+    repeats_ms = list(unprofiled_ms(known).values())
+    now_ms = known.metrics[METRICS["step_time"]].value / _MS if repeats_ms else None
     if args.without or args.halve:
         asked = [_less(args.without, args.halve, step)]
     else:
         asked = [_less([cause], [], step) for cause in _largest(step)]
-    found = [(less, step.without(less.causes, now_ms)) for less in asked]
+    found = [(less, step.without(less.causes, now_ms, repeats_ms)) for less in asked]
     if args.json:
         document = [{**asdict(less), **asdict(prediction)} for less, prediction in found]
         sys.stdout.write(json.dumps(document, indent=1) + "\n")

@@ -130,6 +130,32 @@ def test_parts_by_operator_and_kernel_sum_to_each_cause(tables):
     assert of_gpu in named or ("cpu_operators", "aten::mm", "") in named
 
 
+@pytest.mark.parametrize(
+    ("shapes", "lengths", "first_us"),
+    [
+        ("[[64]]", lambda _: [90, 10, 10, 10], 80),
+        ("", lambda _: [90, 10, 10, 10], 0),  # perhaps it does more
+        ("[[64]]", lambda _: [90, 10], 0),  # which of the two is usual
+        ("[[64]]", lambda number: [10, 90 if number == 6 else 10, 10, 10], 0),  # in one step
+    ],
+)
+def test_what_the_first_call_of_each_step_takes_longer_is_known_as_a_first_use(
+    shapes, lengths, first_us
+):
+    steps = [step(200 * number, 200 * number + 200, number) for number in range(8)]
+    ops = []
+    for number in range(8):
+        begin = 200 * number
+        for length in lengths(number):
+            given = {"step": number, "input_shapes": shapes}
+            ops.append(op(len(ops), begin, begin + length, "aten::copy_", **given))
+            begin += length
+    parts = rows(divided(steps=steps, cpu_ops=ops), "parts")
+    (copies,) = [row for row in parts if row["operator"] == "aten::copy_"]
+    assert copies["first_use_ms_per_step"] == pytest.approx(first_us / US)
+    assert copies["ms_per_step"] == pytest.approx(sum(lengths(0)) / US, rel=0.5)
+
+
 def test_a_range_that_is_not_recorded_around_its_operators_takes_none_of_their_time():
     ranges = [op(0, 0, 1000, "Optimizer.step#SGD.step", kind="annotation"), op(1, 0, 900)]
     result = divided(steps=[step(0, 900)], cpu_ops=ranges)

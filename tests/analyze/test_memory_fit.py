@@ -162,6 +162,21 @@ def test_small_batches_above_the_line_of_the_others_are_left_out():
     assert linear_fit.fitted_above([1, 2, 4], [20, 20, 30]).xs == (1, 2, 4)
 
 
+def test_a_phase_with_two_peaks_is_the_higher_of_two_lines():
+    # The backward pass of FSDP2, where gathered parameters or activations are most.
+    batches, peaks = [1, 2, 4, 8], [13_696_488, 15_309_288, 21_363_944, 36_345_064]
+    curve = fitted_peak(batches, [{"backward": peak} for peak in peaks])
+    assert [curve.at(batch) for batch in batches] == pytest.approx(peaks)
+    assert [curve.at(batch) for batch in (3, 6, 16)] == pytest.approx(
+        [17_618_664, 28_854_504, 66_307_304]
+    )
+    one = linear_fit.fitted_above(batches, peaks)
+    assert curve.margin(3, 0.95) == one.margin(3, 0.95) > 0
+    # What bends downwards, or by less than noise, is one line.
+    assert len(fitted_peak(batches, [{"": peak} for peak in (10, 30, 40, 42)]).curves) == 1
+    assert len(fitted_peak(batches, [{"": peak} for peak in (10, 20, 40, 80.4)]).curves) == 1
+
+
 def test_peaks_far_off_their_line_set_no_upper_end():
     peaks = [(asked(1), 1.0 * GIB), (asked(2), 1.5 * GIB), (asked(4), 1.6 * GIB)]
     found = fitted(peaks)

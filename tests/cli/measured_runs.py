@@ -61,10 +61,10 @@ def leave_run(  # noqa: PLR0913 - what a run may be
     leave_result(run, "steps", Result(metrics=metrics, tables={"per_repeat": table}))
     if causes:
         keys = ("rank", "repeat", "cause", "module", "operator", "kernel")
-        columns = (*keys, "calls_per_step", "ms_per_step")
+        columns = (*keys, "calls_per_step", "ms_per_step", "first_use_ms_per_step")
         ranks = ("rank", "launching_least_ns", "launching_most_ns", "decisive")
         parts = tuple(
-            (0, repeat, cause, "", "", "", 1.0, float(ms))
+            (0, repeat, cause, "", "", "", 1.0, float(ms), 0.0)
             for cause, times in causes.items()
             for repeat, ms in enumerate(times)
         )

@@ -25,6 +25,18 @@ def compared(capsys, *options, status=0):
     return capsys.readouterr().out.splitlines()
 
 
+def test_an_average_that_differs_from_what_show_prints_is_named(folder, capsys):
+    noisy = np.array([80, 100, 100, 100, 100, 160])
+    leave_run(folder, "one", 100 * STEADY)
+    leave_run(folder, "two", noisy, second=30)
+    lines = compared(capsys)
+    (number,) = [line for line, text in enumerate(lines) if text.startswith("step time ")]
+    assert lines[number].startswith("step time 100 ms -> 104 ms: ")
+    assert lines[number + 1] == (
+        "  (geometric means of the repeats; `profkit show` prints 100 ms -> 100 ms)"
+    )
+
+
 def test_a_slower_run_that_takes_less_memory_is_said_to_be_both(folder, capsys):
     leave_run(folder, "one", 100 * STEADY, peaks=[200] * 6)
     leave_run(folder, "two", 110 * STEADY[::-1], peaks=[150] * 6, batch=4, second=30)
@@ -110,7 +122,7 @@ def test_one_capture_of_each_names_causes_without_intervals(folder, capsys):
     ("times", "said"),
     [
         ([120], "+20.0% in one pair; nothing can be said without repeats: it takes 6"),
-        (120 * STEADY[:4], "4 pairs); needs about 2 more pairs"),
+        (120 * STEADY[:4], "4 pairs); needs about 2 more pairs: a statement takes 6"),
         (100 * STEADY[::-1], "no difference that matters, +0.0%"),
         (100 * np.linspace(1, 1.2, 6), "; the difference drifts by +2"),
         (101 * STEADY[::-1], "+1.3%, 6 pairs); about as large as the change that matters"),

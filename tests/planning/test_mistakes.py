@@ -249,10 +249,18 @@ print(*{"pandas", "pyarrow"} & set(sys.modules))
 
 
 @pytest.mark.parametrize(
-    "word",
-    ["batch=0", "world_size=1e9", "model=gtp_tiny", "imports=[nosuch]", "report.title=a,b"],
+    "words",
+    [
+        ["run", "batch=0"],
+        ["run", "world_size=1e9"],
+        ["run", "model=gtp_tiny"],
+        ["run", "imports=[nosuch]"],
+        ["run", "report.title=a,b"],
+        ["compare", "--a", "batch=0", "--b", "batch=2"],
+    ],
+    ids=" ".join,
 )
-def test_a_mistake_is_named_before_all_analyses_are_loaded(word, tmp_path):
-    command = [sys.executable, "-c", _LOADED, "run", word]
+def test_a_mistake_is_named_before_all_analyses_are_loaded(words, tmp_path):
+    command = [sys.executable, "-c", _LOADED, *words]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.split() == [], done.stderr

@@ -8,12 +8,14 @@ from numpy.typing import NDArray
 
 from profkit.analyze.division import charges, cpu, gpu, places
 from profkit.analyze.division.details import kernel_labels
+from profkit.analyze.division.first_uses import above_usual
 from profkit.analyze.division.partition import Partition, alone, spans_of
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import intervals
 from profkit.tables.kernel_names import readable
 
 KEYS = ["cause", "module", "operator", "kernel"]
+_SUMS = ("calls", "ns", "first_use_ns")
 _SMALL = 1e-4
 _MS = 1e6
 _OF_KERNELS = (gpu.COMPUTING, gpu.EXPOSED, "exposed_copies", "exposed_sets")
@@ -23,20 +25,22 @@ _KINDS = {gpu.COMPUTING: "compute", gpu.EXPOSED: "communication", "exposed_sets"
 def parts(rank: RecordedRank, time: Partition) -> pd.DataFrame:
     """Return `KEYS`, calls and ms per step of what causes consist of; each sums to its time.
 
+    Of its time, ``first_use_ms_per_step`` is what other operators would take without it.
     What takes less than a ten-thousandth of the step, and what belongs to no row, is one part of
     its cause whose other keys are empty.
     """
     found = pd.concat([_of_cause(rank, time, cause) for cause in time.parts])
-    found = found.groupby(KEYS, observed=True, sort=False)[["calls", "ns"]].sum().reset_index()
+    found = found.groupby(KEYS, observed=True, sort=False)[list(_SUMS)].sum().reset_index()
     totals = pd.Series({cause: intervals.total(time.spans(cause)) for cause in time.parts})
     # Ranges that overlap without being one in the other share it.
     charged = found.groupby("cause")["ns"].transform("sum")
     share = (found["cause"].map(totals) / charged).clip(upper=1.0)
-    found["ns"] = (found["ns"] * share).astype(np.int64)
+    for name in ("ns", "first_use_ns"):
+        found[name] = (found[name] * share).astype(np.int64)
     whole = intervals.total(intervals.union(rank.windows))
     found = found[(found["ns"] > _SMALL * whole).to_numpy()]
     rest = totals.sub(found.groupby("cause")["ns"].sum(), fill_value=0)
-    left = pd.DataFrame({"cause": rest.index, "calls": 0, "ns": rest.to_numpy()})
+    left = pd.DataFrame({"cause": rest.index, **dict.fromkeys(_SUMS, 0), "ns": rest.to_numpy()})
     found = pd.concat([found, left[(left["ns"] != 0).to_numpy()]], ignore_index=True)
     found[KEYS] = found[KEYS].fillna("")
     steps = max(len(rank.periods), 1)
@@ -46,7 +50,8 @@ def parts(rank: RecordedRank, time: Partition) -> pd.DataFrame:
         repeat=repeat,
         calls_per_step=found["calls"] / steps,
         ms_per_step=found["ns"] / steps / _MS,
-    )[["rank", "repeat", *KEYS, "calls_per_step", "ms_per_step"]]
+        first_use_ms_per_step=found["first_use_ns"] / steps / _MS,
+    )[["rank", "repeat", *KEYS, "calls_per_step", "ms_per_step", "first_use_ms_per_step"]]
 
 
 def _of_cause(rank: RecordedRank, time: Partition, cause: str) -> pd.DataFrame:
@@ -62,7 +67,7 @@ def _of_cause(rank: RecordedRank, time: Partition, cause: str) -> pd.DataFrame:
     rows = np.flatnonzero(np.where(rank.works, own, 0) if cause == cpu.COMPUTING else own)
     of_ops = rank.ops.iloc[rows]
     modules, names = (of_ops[name].astype(object).to_numpy() for name in ("module", "name"))
-    return _rows(cause, modules, names, "", own[rows])
+    return _rows(cause, modules, names, "", own[rows], above_usual(rank, rows, own[rows]))
 
 
 def _kernels(rank: RecordedRank, time: Partition, cause: str, top: str) -> pd.DataFrame:
@@ -79,9 +84,14 @@ def _kernels(rank: RecordedRank, time: Partition, cause: str, top: str) -> pd.Da
     return _rows(cause, modules, kernel_labels(rank)[rows], names, charged)
 
 
-def _rows(
-    cause: str, module: Any, operator: Any, kernel: Any, ns: NDArray[np.int64]
+def _rows(  # noqa: PLR0913, PLR0917 (most are keys)
+    cause: str,
+    module: Any,
+    operator: Any,
+    kernel: Any,
+    ns: NDArray[np.int64],
+    first_use_ns: NDArray[np.int64] | int = 0,
 ) -> pd.DataFrame:
     keys = {"cause": cause, "module": module, "operator": operator, "kernel": kernel}
-    rows = pd.DataFrame({**keys, "calls": 1, "ns": ns})
+    rows = pd.DataFrame({**keys, "calls": 1, "ns": ns, "first_use_ns": first_use_ns})
     return rows[(rows["ns"] > 0).to_numpy()]

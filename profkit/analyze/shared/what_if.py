@@ -1,10 +1,12 @@
 """What if a cause took less: the step time that is left, by the causes of one run.
 
 A rank that waits for others has that time to spare, so a step lasts as long as the rank needs that
-has most to do. Less work for a GPU gains only until the CPU that launches it is the limit.
+has most to do. Less work for a GPU gains only until the CPU that launches it is the limit. What an
+operator takes as the first to use memory, the next one takes without it: that is not gained.
 """
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +25,7 @@ _CONFIDENCE = 0.95
 _MOST_OF_A_CALL_MS = 5e-3
 
 Times = NDArray[np.float64]
-"""Milliseconds per step, a row for each repeat and a column for each rank."""
+"""Milliseconds per step: of each part, or a row for each repeat and a column for each rank."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,12 +40,12 @@ class Prediction:
     the median, and of their mean otherwise."""
 
     low_ms: float
-    """All of the causes' exposed time is gained, which is the gain that the verdict gives, and some
-    more where steps or repeats vary, or are longer without the profiler."""
+    """All of the causes' exposed time is gained, which is the gain that the verdict gives, first
+    uses of memory as well, and none of it is the profiler's; steps and repeats vary."""
 
     high_ms: float
     """The least gain: the CPU has time to spare only where it is blocked in a call, the profiler
-    made the causes look longer, few steps have them, and steps or repeats vary."""
+    made the causes look longer, few steps have them, and steps and repeats vary."""
 
     gained_share: float
     """What is gained of all steps together; the median step gains less of a cause in few steps."""
@@ -67,6 +69,10 @@ class Step:
             self._by_step = by_step[by_step["rank"].isin(self._ranks.index[self._decides])]
         levels = zip(*(self._rows[level] for level in PARTS), strict=True)
         self._ids = [list(_ids(*of_row)) for of_row in levels]
+        cause = self._rows["cause"].astype(str)
+        self._waits = (cause == _WAITING).to_numpy()
+        self._on_gpu = cause.str.partition(".")[0].isin(_ON_GPU).to_numpy() & ~self._waits
+        self._on_cpu = ~self._on_gpu & ~self._waits
 
     @property
     def times(self) -> dict[str, float]:
@@ -82,64 +88,97 @@ class Step:
                 sums[name] = sums.get(name, 0.0) + float(time) * bool(counts) / repeats
         return dict(sorted(sums.items(), key=lambda pair: -pair[1]))
 
-    def without(self, less: Mapping[str, float], unprofiled_ms: float | None = None) -> Prediction:
+    def without(
+        self,
+        less: Mapping[str, float],
+        unprofiled_ms: float | None = None,
+        repeats_ms: Sequence[float] = (),
+    ) -> Prediction:
         """Predict the step time if these shares of causes, 0 to 1, were gone.
 
         A cause of which parts are given as well counts once, with the larger share. Predicted is
-        the median of steps without a profiler if it is given, or else the mean of traced ones.
+        the median of steps without a profiler if it is given, or else the mean of traced ones;
+        `repeats_ms` are those of its repeats.
         """
         share = np.array([max(less.get(name, 0.0) for name in ids) for ids in self._ids])
-        cause = self._rows["cause"].astype(str)
-        waits = (cause == _WAITING).to_numpy()
-        on_gpu = cause.str.partition(".")[0].isin(_ON_GPU).to_numpy() & ~waits
-        time = self._without_profiler(~on_gpu & ~waits, unprofiled_ms)
-        of_gpu, of_cpu = (self._of_ranks(time * share * of) for of in (on_gpu, ~on_gpu & ~waits))
-        waited = self._of_ranks(time * share * waits)[:, self._decides].mean(axis=1)
-        busy = self._of_ranks(time * ~waits)
-        least_left, most_left = (
-            np.where(of_gpu > 0, np.maximum(busy - of_gpu, np.minimum(busy, launching)), busy)
-            for launching in (self._ms("launching_least_ns"), self._ms("launching_most_ns"))
-        )
-        gains, least = (
-            busy.max(axis=1) - (after - of_cpu).max(axis=1) + waited
-            for after in (least_left, most_left)
-        )
-        traced_ms = float(self._of_ranks(time)[:, self._decides].mean())
-        step_ms = traced_ms if unprofiled_ms is None else unprofiled_ms
+        traced = self._rows["ms_per_step"].to_numpy(np.float64)
+        first = self._rows["first_use_ms_per_step"].to_numpy(np.float64)
+        gone = share * (1 - np.divide(first, traced, out=np.zeros_like(first), where=traced > 0))
+        time = self._without_profiler(traced, unprofiled_ms)
+        step_ms = self._mean_ms(traced) if unprofiled_ms is None else unprofiled_ms
         # The profiler, and what else the machine did meanwhile, made all causes longer or shorter.
-        scale = step_ms / traced_ms
-        exposed = (of_gpu + of_cpu)[:, self._decides].mean()
+        scale = step_ms / self._mean_ms(time)
+        gains, _, _ = self._gains(time, gone)
         mean_gain = float(gains.mean()) * scale
-        of_median, *others = [1.0] if unprofiled_ms is None else self._of_median(time * share)
+        of_median, *others = [1.0] if unprofiled_ms is None else self._of_median(time * gone)
         gain = min(mean_gain * of_median, step_ms)
-        # What is not known better than the time of a step itself.
+        # They may have made each longer by its share, or others alone, or only the calls in these;
+        # first uses may go as well.
+        inside = self._longer_alone(traced, share, step_ms)
+        by_share = step_ms / self._mean_ms(traced)
+        ways = [
+            [float(way.mean()) * factor for way in self._gains(of, less_of)]
+            for of, factor in ((time, scale), (traced, by_share), (traced, 1.0), (inside, 1.0))
+            for less_of in (gone, share)
+        ]
         spread = self._spread_ms(gains)
-        sure = float(least.mean()) * min(1.0, scale, of_median, *others) - spread
-        most = max(float(gains.mean()), float(exposed + waited.mean())) * max(1.0, scale)
-        most = max(most, mean_gain * max(of_median, *others, 0.0))
+        sure = min(least for _, least, _ in ways) * max(min(1.0, of_median, *others), 0.0) - spread
+        most = max(map(max, ways)) * max(1.0, of_median, *others) + spread
+        # Of the step as it is, and of the one that will be: as many repeats of both.
+        noise = math.sqrt(2) * _half_width(repeats_ms)
+        more, fewer = max(most - gain, 0.0), gain - min(max(sure, 0.0), gain)
         return Prediction(
             step_ms=step_ms,
             predicted_ms=step_ms - gain,
-            low_ms=max(step_ms - most - spread, 0.0),
-            high_ms=step_ms - min(max(sure, 0.0), gain),
+            low_ms=max(step_ms - gain - math.hypot(more, noise), 0.0),
+            high_ms=step_ms - gain + math.hypot(fewer, noise),
             gained_share=mean_gain / step_ms if step_ms else 0.0,
         )
 
-    def _without_profiler(
-        self, is_recorded: NDArray[np.bool_], unprofiled_ms: float | None
-    ) -> NDArray[np.float64]:
+    def _gains(self, time: Times, share: Times) -> tuple[Times, Times, Times]:
+        """Return what is gained by repeat if a `share` of the `time` of each row is gone.
+
+        Next the least, as the CPU has time to spare only where it is blocked in a call, and all of
+        the time that was exposed.
+        """
+        of_gpu, of_cpu = (self._of_ranks(time * share * of) for of in (self._on_gpu, self._on_cpu))
+        waited = self._of_ranks(time * share * self._waits)[:, self._decides].mean(axis=1)
+        busy = self._of_ranks(time * ~self._waits)
+        gains, least = (
+            busy.max(axis=1) - (left - of_cpu).max(axis=1) + waited
+            for left in (
+                np.where(of_gpu > 0, np.maximum(busy - of_gpu, np.minimum(busy, launching)), busy)
+                for launching in (self._ms("launching_least_ns"), self._ms("launching_most_ns"))
+            )
+        )
+        return gains, least, (of_gpu + of_cpu)[:, self._decides].mean(axis=1) + waited
+
+    def _without_profiler(self, traced: Times, unprofiled_ms: float | None) -> Times:
         """Return the time of each row, less what the profiler took to record its calls.
 
         A sleep is not longer with a profiler, and a step of many short operators is.
         """
-        time = self._rows["ms_per_step"].to_numpy(np.float64)
-        calls = np.where(is_recorded, self._rows["calls_per_step"].to_numpy(np.float64), 0.0)
-        of_step, ms = (self._of_ranks(of)[:, self._decides].mean() for of in (calls, time))
+        calls = np.where(self._on_cpu, self._rows["calls_per_step"].to_numpy(np.float64), 0.0)
+        of_step, ms = self._mean_ms(calls), self._mean_ms(traced)
         if unprofiled_ms is None or unprofiled_ms >= ms or not of_step:
-            return time
-        a_call = min((ms - unprofiled_ms) / float(of_step), _MOST_OF_A_CALL_MS)
-        left: NDArray[np.float64] = np.maximum(time - calls * a_call, 0.0)
+            return traced
+        a_call = min((ms - unprofiled_ms) / of_step, _MOST_OF_A_CALL_MS)
+        left: Times = np.maximum(traced - calls * a_call, 0.0)
         return left
+
+    def _longer_alone(self, traced: Times, share: Times, step_ms: float) -> Times:
+        """Return the times if all that a traced step takes longer were in calls that are gone.
+
+        As where a profiler that keeps memory leaves them to fetch new memory each time.
+        """
+        calls = self._rows["calls_per_step"].to_numpy(np.float64)
+        inside = self._on_cpu & (share > 0) & (calls > 0)
+        own, longer = self._mean_ms(traced * inside), self._mean_ms(traced) - step_ms
+        return np.where(inside, traced * (1 - min(longer / own, 1.0)), traced) if own else traced
+
+    def _mean_ms(self, values: Times) -> float:
+        """Return the sum of a value of each row, of the rank that decides, over the repeats."""
+        return float(self._of_ranks(values)[:, self._decides].mean())
 
     def _of_median(self, gone: NDArray[np.float64]) -> list[float]:
         """Return the gain of the median step over that of the mean one.
@@ -168,8 +207,7 @@ class Step:
     def _spread_ms(self, gains: Times) -> float:
         """Return half the width of the interval of a mean: over repeats, or over steps of one."""
         steps_ms = self._by_step["step_time_ns"].to_numpy(np.float64) / _MS
-        values = gains if len(gains) > 1 else steps_ms
-        return float(half_width(values, _CONFIDENCE)) if len(values) > 1 else 0.0
+        return _half_width(gains if len(gains) > 1 else steps_ms)
 
     @property
     def _decides(self) -> NDArray[np.bool_]:
@@ -186,6 +224,11 @@ class Step:
         """Return a time of each rank in ms."""
         times: Times = self._ranks[column].to_numpy(np.float64) / _MS
         return times
+
+
+def _half_width(values: Times | Sequence[float]) -> float:
+    """Return half the width of the interval of a mean; 0 for fewer than two values."""
+    return float(half_width(np.asarray(values), _CONFIDENCE)) if len(values) > 1 else 0.0
 
 
 def _filled(amounts: Times, first: Times, then: Times) -> Times:

@@ -1,18 +1,22 @@
 """The step time that is left if a cause took less, on a few parts of one or two ranks."""
 
+import numpy as np
 import pytest
 
 from profkit.analyze.shared.what_if import Step
 from profkit.core.result import Result, Table
 
-COLUMNS = ("rank", "repeat", "cause", "operator", "kernel", "ms_per_step", "calls_per_step")
+KEYS = ("rank", "repeat", "cause", "operator", "kernel")
+COLUMNS = (*KEYS, "ms_per_step", "calls_per_step", "first_use_ms_per_step")
 RANKS = ("rank", "launching_least_ns", "launching_most_ns", "decisive")
 WAITING = "exposed_communication.waiting"
 
 
-def step(*parts, ranks=((0, 0.0, 0.0, "true"),), by_step=None, calls=0):
+def step(*parts, ranks=((0, 0.0, 0.0, "true"),), by_step=None, calls=0, first=0.0):
     more = {"by_step": Table(title="", columns=by_step[0], rows=by_step[1])} if by_step else {}
-    rows = tuple((rank, 0, cause, operator, "", ms, calls) for rank, cause, operator, ms in parts)
+    rows = tuple(
+        (rank, 0, cause, operator, "", ms, calls, first) for rank, cause, operator, ms in parts
+    )
     return Step(
         Result(
             tables={
@@ -52,7 +56,27 @@ def test_a_sleep_is_not_longer_with_a_profiler_that_slows_short_operators():
     many = [(0, "cpu_operators", f"aten::{number}", 1.0) for number in range(9)]
     one = step(*many, (0, "loading_data", "", 11.0), calls=50)
     # Of 20 ms, 2 are what it takes to record 500 calls.
-    assert one.without({"loading_data": 1.0}, unprofiled_ms=18.0).predicted_ms == pytest.approx(7.2)
+    found = one.without({"loading_data": 1.0}, unprofiled_ms=18.0)
+    assert found.predicted_ms == pytest.approx(7.2)
+    # All of the 2 ms may have been in its 50 calls, or none of them.
+    assert times(found) == (7.0, pytest.approx(7.2), 9.0)
+
+
+def test_what_an_operator_takes_as_the_first_to_use_memory_is_not_gained():
+    one = step((0, "cpu_operators", "aten::copy_", 3.0), (0, "python", "", 7.0), first=2.0)
+    assert times(one.without({"cpu_operators": 1.0})) == (7.0, 9.0, 9.0)
+    assert times(one.without({"cpu_operators": 0.5})) == (8.5, 9.5, 9.5)
+
+
+def test_repeats_that_vary_make_the_bounds_wider_on_both_sides():
+    one = step((0, "cpu_operators", "", 6.0), (0, "python", "", 4.0))
+    repeats = [10.0, 11.0, 9.0, 10.0, 11.0, 9.0]
+    found = one.without({"python": 1.0}, 10.0, repeats)
+    # Student's t for 5 degrees of freedom, and the difference of two means.
+    half = 2.570582 * np.std(repeats, ddof=1) * (2 / 6) ** 0.5
+    assert times(found) == pytest.approx((6 - half, 6.0, 6 + half), abs=1e-4)
+    # What gains nothing may seem to take longer.
+    assert one.without({"python": 0.0}, 10.0, repeats).high_ms == pytest.approx(10 + half, abs=1e-4)
 
 
 def test_steps_that_vary_make_the_bounds_wider():
