@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from profkit.capture.base import Rank, Tool, Wrapper
-from profkit.capture.harness import tool_supervisor
+from profkit.capture.harness import chosen_ranks, tool_supervisor
 from profkit.capture.harness.followed import request as follow_request
 from profkit.capture.harness.hosts import host_reports
 from profkit.capture.harness.rank import PROGRAM
@@ -130,6 +130,12 @@ class Job:
             recorded = list(ranks[:: max(len(ranks) // self.launcher.host_count, 1)])
         return [rank.label for rank in recorded]
 
+    def notes(self) -> list[str]:
+        """Return which ranks the tool records of those that it was asked for, unless all."""
+        if self.wraps_launcher and self.spec.settings.get("ranks", "all") != "all":
+            return [f"{self.spec.tool} ran the whole command: it recorded all ranks."]
+        return chosen_ranks.note(self.spec)
+
     def unavailable_reason(self) -> str:
         """Return why the tool cannot run; "" for an image, whose tools are not known here."""
         if self._is_in_image():
@@ -149,6 +155,7 @@ class Job:
 
 def prepare(spec: Spec, run_settings: RunSettings) -> Job:
     """Return the capture of `spec`; raises `ConfigError` for settings that do not fit."""
+    spec = chosen_ranks.settled(spec)
     tool, launcher = spec.load_tool(), spec.load_launcher()
     if launcher.finds_ranks and isinstance(tool, Wrapper):
         tool = tool.around_command()

@@ -126,7 +126,7 @@ def record_lost(job: Job, exit_code: int, reason: str, started: datetime) -> Out
     host_reports.withdraw_start(spec.folder)
     found = _found_ranks(job)
     ranks, named_by = found.ranks, found.named_by
-    places = clock.collect(spec.folder)
+    places = clock.collect(spec.folder, ranks)
     result = Outcome(status="error", reason=reason)
     about = {
         **asdict(result),
@@ -162,6 +162,7 @@ def _write_record(job: Job, about: dict[str, Any], ranks: Sequence[Rank]) -> Non
         "ended": datetime.now(UTC).isoformat(),
         "ranks": [rank.label for rank in ranks],
         "profiled": job.profiled(ranks),
+        **({"chosen_ranks": job.spec.chosen} if job.spec.chosen else {}),
         "sources": sources.collect(out, begun_ns),
         "files": capture_json.files(out),
         "machine": software_and_hardware.machine(),
@@ -183,7 +184,7 @@ def _collect(job: Job) -> CollectedResult:
     found = _found_ranks(job)
     ranks, named_by = found.ranks, found.named_by
     dropped = disk_space.drop_unfinished(out, [rank.label for rank in ranks]) if problem else []
-    places = clock.collect(out)
+    places = clock.collect(out, ranks)
     finishing_notes = job.tool.finish(out)
     profiled = job.profiled(ranks)
     if job.launcher.finds_ranks and isinstance(job.tool, Wrapper) and ranks:
@@ -297,6 +298,7 @@ def _warnings(job: Job, collected: CollectedResult) -> list[str]:
     return [
         *rank_warnings.collect(out),
         *collected.notes,
+        *job.notes(),
         *job.mask.files(out, job.tool),
         *killing,
         *removed,
@@ -367,6 +369,6 @@ def _requested(job: Job) -> dict[str, Any]:
         "repeat": job.spec.repeat,
         "attempt": job.spec.attempt,
         "invocation": early_stop.invocation(),
-        "settings": plain(job.spec.load_tool()),
+        "settings": plain(replace(job.spec, chosen=[]).load_tool()),
         "workload": job.spec.workload,
     }
