@@ -1,6 +1,7 @@
 """Ranks of heavy tools that are chosen by a capture with marks, from configuration to report."""
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -32,6 +33,7 @@ PROGRAM = f"""
 """
 OVERRIDES = (
     *("workload=script", "workload.command=train.py", "model=none", "world_size=4"),
+    *("scratch=$LATE_SCRATCH/x", "keep_raw=none"),
     *("ranks=representative", "tool=[py_spy]", "analysis=[steps]", "repeats=1", "warmup_steps=1"),
 )
 
@@ -41,6 +43,7 @@ def folder(tmp_path_factory):
     """Return a folder in which a program with a late rank was profiled."""
     folder = tmp_path_factory.mktemp("late")
     (folder / "train.py").write_text(textwrap.dedent(PROGRAM))
+    (folder / "scratch/x").mkdir(parents=True)
     done = profkit(folder, "run", *OVERRIDES)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
@@ -49,7 +52,13 @@ def folder(tmp_path_factory):
 def profkit(folder, *words):
     command = [sys.executable, "-m", "profkit", *words]
     return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False, timeout=LIMIT_S
+        command,
+        cwd=folder,
+        env=os.environ | {"LATE_SCRATCH": str(folder / "scratch")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
     )
 
 
@@ -60,8 +69,8 @@ def test_the_late_rank_and_the_median_one_are_recorded_and_no_other(folder):
     assert len(ranks) == 2
     assert ranks[LATE].startswith("slowest: ")
     assert sorted(label[:5] for label in record["profiled"]) == sorted(f"rank{n}" for n in ranks)
-    recorded = {file["path"][:5] for file in record["files"] if "steps" not in file["path"]}
-    assert {name for name in recorded if name.startswith("rank")} == {f"rank{n}" for n in ranks}
+    (host,) = record["raw"]
+    assert {file["name"][:5] for file in host["files"]} == {f"rank{n}" for n in ranks}
     assert record["settings"]["ranks"] == "representative"
 
 
@@ -75,6 +84,14 @@ def test_plan_why_and_the_report_name_them(folder):
     page = page_text(folder / "results/report.html")
     assert "2 of 4 ranks were recorded by py_spy" in page
     assert "stand for all 4 ranks" in page
+
+
+def test_raw_files_became_tables_in_the_scratch_which_is_empty(folder):
+    assert [*(folder / "scratch/x").iterdir()] == []
+    names = {path.name.partition(".")[2] for path in folder.glob("results/runs/*/capture/*/rep0/*")}
+    assert not {name for name in names if name.endswith(("marks.jsonl", "raw"))}
+    (record,) = folder.glob("results/runs/*/tables/py_spy/convert.json")
+    assert json.loads(record.read_text())["status"] == "ok"
 
 
 def test_nothing_is_made_again(folder):

@@ -32,7 +32,7 @@ from profkit.workloads.models import family
 _OPTIONAL_GROUPS = ("experiment", "toolset")
 
 # Which ranks a tool records makes no other run: numbers are a list of them and no sweep.
-_RANK_NUMBERS = re.compile(r"(\+*(?:tools\.\w+\.)?ranks=)(\d+(?:,\d+)*)")
+_RANK_NUMBERS = re.compile(r"(\+*(?:(?:tools\.\w+\.)?ranks|keep_raw)=)(\d+(?:,\d+)*)")
 
 # A configuration of nothing but the analyses that are added to it.
 _REQUIRED = "required_analyses"

@@ -46,7 +46,7 @@ class Job:
         """The tool's own command lines, around the first rank that it records; [] for a session."""
         if not isinstance(self.tool, Wrapper):
             return []
-        later = self.tool.later_commands(self.spec.folder, self._first_recorded)
+        later = self.tool.later_commands(self.spec.raw_folder, self._first_recorded)
         return [self._tool_command(self.tool), *later]
 
     @property
@@ -64,7 +64,7 @@ class Job:
 
     def _tool_command(self, tool: Wrapper) -> list[str]:
         find = tool.command if self._is_in_image() else tool.found_command
-        return find(self._program, self.spec.folder, self._first_recorded)
+        return find(self._program, self.spec.raw_folder, self._first_recorded)
 
     @property
     def _program(self) -> list[str]:

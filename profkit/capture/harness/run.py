@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from profkit.capture.base import Rank, Wrapper
-from profkit.capture.harness import container, early_stop
+from profkit.capture.harness import container, early_stop, scratch
 from profkit.capture.harness.followed import found_ranks, request
 from profkit.capture.harness.followed.found_ranks import FoundRanks
 from profkit.capture.harness.foreground import Foreground
@@ -89,7 +89,9 @@ def _captured(job: Job) -> Outcome:
     losses = job.losses()
     warnings = [*capture_json.earlier_warning(out), *job.tool.warnings(), *losses]
     collected, result = None, Outcome(status="unavailable", reason=job.unavailable_reason())
-    if not result.reason and (reason := early_stop.reason(job.spec, job.tool)):
+    if not result.reason and (reason := scratch.problem(job)):
+        result = Outcome(status="error", reason=reason, would_repeat=True)
+    elif not result.reason and (reason := early_stop.reason(job.spec, job.tool)):
         result = Outcome(status="skipped", reason=reason)
     elif not result.reason and _foreground(job).is_to_end:
         result = Outcome(status="skipped", reason="interrupted before it began")
@@ -124,6 +126,7 @@ def record_lost(job: Job, exit_code: int, reason: str, started: datetime) -> Out
     spec.folder.mkdir(parents=True, exist_ok=True)
     disk_space.release(spec.folder)
     host_reports.withdraw_start(spec.folder)
+    scratch.remove(job)
     found = _found_ranks(job)
     ranks, named_by = found.ranks, found.named_by
     places = clock.collect(spec.folder, ranks)
@@ -162,6 +165,7 @@ def _write_record(job: Job, about: dict[str, Any], ranks: Sequence[Rank]) -> Non
         "ended": datetime.now(UTC).isoformat(),
         "ranks": [rank.label for rank in ranks],
         "profiled": job.profiled(ranks),
+        **({"raw": raw} if (raw := scratch.record(out)) else {}),
         **({"chosen_ranks": job.spec.chosen} if job.spec.chosen else {}),
         "sources": sources.collect(out, begun_ns),
         "files": capture_json.files(out),
@@ -191,7 +195,9 @@ def _collect(job: Job) -> CollectedResult:
         shared = job.tool.share_out(out, ranks[0], found.processes)
         profiled = [rank.label for rank in shared]
     labels = {rank.label: rank.label in profiled for rank in ranks}
-    missing = outcome.missing_files(job.tool, out, labels)
+    raw = scratch.record(out)
+    converted = [file["name"] for host in raw for file in host["files"]]
+    missing = outcome.missing_files(job.tool, out, labels, converted)
     worst = max([ended, *map(_process_end, reports)], key=_severity)
     refusal = ""
     if worst.exit_code:
@@ -204,7 +210,7 @@ def _collect(job: Job) -> CollectedResult:
         result = replace(result, reason=f"{result.reason}; {absent}")
     if result.status == "ok" and found.lack:
         result = Outcome(status="error", reason=found.lack, would_repeat=not found.ranks)
-    notes = [*found.notes, *finishing_notes]
+    notes = [*found.notes, *finishing_notes, *scratch.note(raw)]
     if job.launcher.finds_ranks and failure and outcome.is_kept(result, failure, missing, ranks):
         notes.append(f"The program failed after what was recorded: {failure.summary}")
         result = Outcome(status="ok")
@@ -251,9 +257,10 @@ def _started(job: Job) -> tuple[ProcessEnd, dict[str, Any], disk_space.Problem |
     )
     hosts = host_reports.OtherHosts(out, job.node.rank, job.launcher.host_count, job.spec.attempt)
     with (
+        scratch.opened(job) as job,
         disk_space.reserved(out),
         conditions.monitored() as machine,
-        container.stopped_on_exit(job.launcher, spec, job.node),
+        container.stopped_on_exit(job.launcher, job.spec, job.node),
         closing(last_words.Listener(spec.token)) as listener,
     ):
 
@@ -261,7 +268,7 @@ def _started(job: Job) -> tuple[ProcessEnd, dict[str, Any], disk_space.Problem |
             machine.sample()
             return limit.exceeded(memory_guard.available()) or hosts.reason_to_stop()
 
-        command = container.command_inside(job.command, job.launcher, spec, job.node)
+        command = container.command_inside(job.command, job.launcher, job.spec, job.node)
         ended = launch(
             command,
             job.environment,
@@ -275,7 +282,9 @@ def _started(job: Job) -> tuple[ProcessEnd, dict[str, Any], disk_space.Problem |
         if ended.stopped and ended.stopped == hosts.reason_to_stop():
             # Not for want of memory, as `stopped` says.
             ended = replace(ended, stopped="", exit_code=1)
-        problem, readings = disk_space.problem(out), machine.summary()
+        problem, readings = disk_space.problem(job.spec.raw_folder), machine.summary()
+        problem = disk_space.problem(out) or problem
+        scratch.bring_back(job, is_good=not (ended.exit_code or problem))
         if ended.exit_code and not problem:
             listener.write(log)
     earlier = [record["conditions"] for record in capture_json.good_siblings(out)]
@@ -308,7 +317,7 @@ def _warnings(job: Job, collected: CollectedResult) -> list[str]:
 def _run_on_other_host(job: Job) -> Outcome:
     """Start this host's ranks, and write a report for the first host."""
     out, timeout_s = job.spec.folder, job.run_settings.timeout_s
-    reason, ended = job.unavailable_reason(), ProcessEnd(exit_code=127)
+    reason, ended = job.unavailable_reason() or scratch.problem(job), ProcessEnd(exit_code=127)
     node = None if reason else host_reports.meeting_place(out, job.node, timeout_s)
     if not reason and node is None:
         reason = f"the first host has not begun within {timeout_s:g} s"

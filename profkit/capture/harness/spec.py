@@ -48,6 +48,9 @@ class Spec:
     settings: dict[str, Any] = field(default_factory=dict)
     """Settings of the tool."""
 
+    raw: str = ""
+    """Absolute path of the folder that the tool writes to on this host; "" for `out`."""
+
     chosen: list[dict[str, Any]] = field(default_factory=list)
     """Number of each rank that is recorded under ``ranks=representative``, and the reason."""
 
@@ -64,6 +67,11 @@ class Spec:
     def folder(self) -> Path:
         """Folder of the capture's files."""
         return Path(self.out)
+
+    @property
+    def raw_folder(self) -> Path:
+        """Folder that the tool writes to."""
+        return Path(self.raw or self.out)
 
     @property
     def workload_text(self) -> str:

@@ -21,7 +21,7 @@ _TAIL_BYTES = 64 << 10
 # A capture that was killed leaves its reserved disk space, or half a record.
 _OURS = re.compile(
     r"rank\d+_dp\d+_tp\d+_pp\d+\..+|capture(\.node\d+|\.begun)?\.(json|log)"
-    r"|\.room|\.capture\.json\.\d+"
+    r"|converted\.node\d+|\.room|\.capture\.json\.\d+"
 )
 
 
