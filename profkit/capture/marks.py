@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from profkit import marks
 from profkit.capture._collective_calls import Call, CollectiveCalls, Message
 from profkit.capture.base import Rank, Recorder, Session
+from profkit.capture.harness.ranks.bytes_bound import BytesBound
 from profkit.core.bounds import NonNegativeInt, PositiveInt
 
 _SUFFIX = ".marks.jsonl"
@@ -50,13 +51,14 @@ class Capture(Session):
     def record(self, out: Path, rank: Rank) -> Iterator[Recorder]:
         """See `Session.record`."""
         with (out / f"{rank.label}{_SUFFIX}").open("w", buffering=1) as file:
-            recorder = _Recorder(file, self)
+            recorder = _Recorder(file, self, BytesBound(rank))
             try:
                 yield recorder
             finally:
                 recorder.collectives.watch(on=False)
             # After an error the device may no longer answer: the steps so far are there.
             recorder.drain(wait=True)
+            recorder.bound.ended(recorder.made, recorder.written)
 
 
 @dataclass(slots=True)
@@ -71,8 +73,11 @@ class _Step:
 class _Recorder:
     """Gathers a step and writes it once all its collectives are over."""
 
-    def __init__(self, file: Any, settings: Capture) -> None:
+    def __init__(self, file: Any, settings: Capture, bound: BytesBound) -> None:
         self.file = file
+        self.bound = bound
+        self.made = self.written = 0
+        self.kept_steps = -1
         self.settings = settings
         self.index = -1
         self.collectives = CollectiveCalls(self.called)
@@ -127,7 +132,10 @@ class _Recorder:
             self.write(self.ended.popleft(), times)
 
     def write(self, step: _Step, times: list[tuple[int, int] | None]) -> None:
-        """Write one step, as many of its calls as there is room for."""
+        """Write one step, as many of its calls as there is room for; none beyond the bound."""
+        self.made += 1
+        if self.written == self.kept_steps:
+            return
         calls = [
             [self.number(call.message), call.sequence, *_numbers(call, found, step.begin_ns)]
             for call, found in zip(step.calls, times, strict=True)
@@ -140,6 +148,9 @@ class _Recorder:
             del calls[kept:]
             text = _text(line | {"left_out": len(step.calls) - kept})
         self.file.write(text + "\n")
+        self.written += 1
+        if self.written == 1 and self.bound.share:
+            self.kept_steps = self.bound.most(len(text) + 1, marks.expected_steps() or -1)
 
     def number(self, message: Message) -> int:
         """Return the number of a message, which is written when it is first seen."""

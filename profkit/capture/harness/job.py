@@ -3,7 +3,7 @@
 import itertools
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from profkit.capture.base import Rank, Tool, Wrapper
 from profkit.capture.harness import chosen_ranks, tool_supervisor
@@ -162,5 +162,7 @@ def prepare(spec: Spec, run_settings: RunSettings) -> Job:
     unfit = tool.check(spec.steps) if spec.steps > 0 else ""
     if reason := launcher.check(len(spec.ranks())) or unfit:
         raise ConfigError(f"{spec.tool}: {reason}")
+    recorded = sum(spec.records_rank(rank, tool) for rank in spec.ranks())
+    spec = replace(spec, rank_bytes=run_settings.max_bytes // max(recorded, 1))
     node = host_reports.this_node(os.environ, launcher.host_count)
     return Job(spec=spec, tool=tool, launcher=launcher, node=node, run_settings=run_settings)

@@ -25,7 +25,7 @@ from profkit.capture.harness.machine import (
     memory_guard,
     software_and_hardware,
 )
-from profkit.capture.harness.ranks import clock, rank_files, sources
+from profkit.capture.harness.ranks import bytes_bound, clock, rank_files, sources
 from profkit.capture.harness.record import (
     capture_json,
     first_failure,
@@ -65,6 +65,8 @@ class CollectedResult:
     """What was found out of a followed command: its launcher and its number of ranks."""
     places: list[dict[str, Any]]
     """Host, number of the host and place on it of each rank that made a step."""
+    taken: dict[str, Any]
+    """Bytes that were predicted, allowed and taken."""
 
 
 def run(job: Job) -> Outcome:
@@ -112,6 +114,7 @@ def _captured(job: Job) -> Outcome:
         "losses": losses,
         "warnings": warnings,
         "conditions": {} if collected is None else collected.conditions,
+        "bytes": {} if collected is None else collected.taken,
         **({} if collected is None else {"profiled": collected.profiled, **collected.followed}),
     }
     _write_record(job, about, job.spec.ranks() if collected is None else collected.ranks)
@@ -211,6 +214,8 @@ def _collect(job: Job) -> CollectedResult:
     if result.status == "ok" and found.lack:
         result = Outcome(status="error", reason=found.lack, would_repeat=not found.ranks)
     notes = [*found.notes, *finishing_notes, *scratch.note(raw)]
+    taken = bytes_bound.collect(out, job.run_settings.max_bytes, scratch.raw_bytes(job, raw))
+    notes += bytes_bound.note(taken, spec.tool)
     if job.launcher.finds_ranks and failure and outcome.is_kept(result, failure, missing, ranks):
         notes.append(f"The program failed after what was recorded: {failure.summary}")
         result = Outcome(status="ok")
@@ -228,6 +233,7 @@ def _collect(job: Job) -> CollectedResult:
         notes=notes,
         followed=found.facts,
         places=places,
+        taken=taken,
     )
 
 

@@ -111,6 +111,14 @@ def note(records: Sequence[dict[str, Any]]) -> list[str]:
     return [f"{became} and were not kept: keep_raw=all keeps them."]
 
 
+def raw_bytes(job: Job, records: Sequence[dict[str, Any]]) -> int:
+    """Return what the files of the tool take, those that became tables in a scratch as well."""
+    out, patterns = job.spec.folder, job.tool.outputs
+    here = {path for pattern in patterns for path in out.glob(f"rank{pattern}")}
+    gone = [file for host in records for file in host["files"] if not file["is_kept"]]
+    return sum(map(_bytes, here)) + sum(int(file["size_bytes"]) for file in gone)
+
+
 def _expanded(asked: str) -> Path:
     # Snakemake and profkit set variables of their own: those meant are the caller's.
     known = caller_environment.restored()

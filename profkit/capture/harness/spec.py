@@ -51,6 +51,9 @@ class Spec:
     raw: str = ""
     """Absolute path of the folder that the tool writes to on this host; "" for `out`."""
 
+    rank_bytes: int = 0
+    """Bytes that the files of a recorded rank may take; 0 is no bound."""
+
     chosen: list[dict[str, Any]] = field(default_factory=list)
     """Number of each rank that is recorded under ``ranks=representative``, and the reason."""
 
