@@ -76,8 +76,8 @@ class _Recorder:
     def __init__(self, file: Any, settings: Capture, bound: BytesBound) -> None:
         self.file = file
         self.bound = bound
-        self.made = self.written = 0
-        self.kept_steps = -1
+        self.made = self.written = self.bytes = 0
+        self.is_full = False
         self.settings = settings
         self.index = -1
         self.collectives = CollectiveCalls(self.called)
@@ -101,7 +101,8 @@ class _Recorder:
         """Begin the next step, the collectives of which may be watched, on all ranks alike."""
         self.index += 1
         is_first = self.index < self.settings.first_steps
-        self.collectives.watch(on=is_first or self.index % self.settings.every == 0)
+        is_chosen = is_first or self.index % self.settings.every == 0
+        self.collectives.watch(on=is_chosen and not self.is_full)
         self.step_now = _Step(time.time_ns())
 
     def called(self, call: Call) -> None:
@@ -134,7 +135,7 @@ class _Recorder:
     def write(self, step: _Step, times: list[tuple[int, int] | None]) -> None:
         """Write one step, as many of its calls as there is room for; none beyond the bound."""
         self.made += 1
-        if self.written == self.kept_steps:
+        if self.is_full:
             return
         calls = [
             [self.number(call.message), call.sequence, *_numbers(call, found, step.begin_ns)]
@@ -147,16 +148,24 @@ class _Recorder:
             kept = min(len(calls) - 1, len(calls) * self.settings.bytes_per_step // len(text))
             del calls[kept:]
             text = _text(line | {"left_out": len(step.calls) - kept})
-        self.file.write(text + "\n")
+        self.is_full = bool(self.written) and 0 < self.bound.share < self.bytes + len(text)
+        if self.is_full:
+            return
+        self.put(text)
         self.written += 1
         if self.written == 1 and self.bound.share:
-            self.kept_steps = self.bound.most(len(text) + 1, marks.expected_steps() or -1)
+            self.bound.most(self.bytes, marks.expected_steps() or -1)
+
+    def put(self, text: str) -> None:
+        """Write one line."""
+        self.file.write(text + "\n")
+        self.bytes += len(text) + 1
 
     def number(self, message: Message) -> int:
         """Return the number of a message, which is written when it is first seen."""
         if message not in self.messages:
             self.messages[message] = len(self.messages)
-            self.file.write(_text({"message": message._asdict()}) + "\n")
+            self.put(_text({"message": message._asdict()}))
         return self.messages[message]
 
 

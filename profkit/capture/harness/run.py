@@ -213,7 +213,7 @@ def _collect(job: Job) -> CollectedResult:
         result = replace(result, reason=f"{result.reason}; {absent}")
     if result.status == "ok" and found.lack:
         result = Outcome(status="error", reason=found.lack, would_repeat=not found.ranks)
-    notes = [*found.notes, *finishing_notes, *scratch.note(raw)]
+    notes = [*found.notes, *finishing_notes, *scratch.note(job, raw)]
     taken = bytes_bound.collect(out, job.run_settings.max_bytes, scratch.raw_bytes(job, raw))
     notes += bytes_bound.note(taken, spec.tool)
     if job.launcher.finds_ranks and failure and outcome.is_kept(result, failure, missing, ranks):

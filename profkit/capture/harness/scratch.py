@@ -100,8 +100,11 @@ def record(out: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_bytes()) for path in paths]
 
 
-def note(records: Sequence[dict[str, Any]]) -> list[str]:
+def note(job: Job, records: Sequence[dict[str, Any]]) -> list[str]:
     """Return what was converted in the scratch and not kept, for readers of the capture."""
+    settings = job.run_settings
+    if settings.scratch and settings.keep_raw != "all" and job.launcher.finds_ranks:
+        return ["Raw files came back from the scratch: only the end tells a command's ranks."]
     gone = [file for record in records for file in record["files"] if not file["is_kept"]]
     if not gone:
         return []

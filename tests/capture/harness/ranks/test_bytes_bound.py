@@ -98,10 +98,8 @@ def test_torch_profiler_records_fewer_steps_where_its_first_ones_say_so(capture,
     assert (found["steps"], found["kept_steps"], found["max_bytes"]) == (3, 1, 60_000)
     assert found["predicted_bytes"] > 60_000
     for path in made.folder.glob("*.pt.trace.json.gz"):
-        names = {
-            event.get("name", "")
-            for event in json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
-        }
+        events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+        names = {event.get("name", "") for event in events}
         assert {name for name in names if name.startswith("ProfilerStep#")} == {"ProfilerStep#5"}
     assert any(
         text.startswith("torch_profiler recorded 1 of 3 steps") for text in record["warnings"]
