@@ -21,7 +21,10 @@ def rank_of(label: str) -> int:
 
 def hosts_table(record: Mapping[str, Any]) -> pa.Table:
     """Return where each rank of a capture ran, as far as its record says."""
-    places = [{**place, **_coordinates(place["label"])} for place in record.get("places") or []]
+    places = record.get("places") or []
+    if record.get("ranks_named_by"):
+        # Labels of imported ranks number them as replicas, whatever they are.
+        places = [{**place, **_coordinates(place["label"])} for place in places]
     return schema.table(
         HOSTS,
         {

@@ -123,7 +123,8 @@ def test_where_ranks_ran_is_a_table_of_every_tool(tree):
     capture("baseline", 0, {f"{LABELS[rank]}.steps.json": harness_steps(rank) for rank in (0, 1)})
     path = run / "capture/baseline/rep0/capture.json"
     place = {"label": "rank1_dp0_tp1_pp2", "hostname": "n1", "node": 1, "local_rank": 0, "ep": 3}
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"places": [place]}))
+    about = {"places": [place], "ranks_named_by": ["Megatron"]}
+    path.write_text(json.dumps(json.loads(path.read_text()) | about))
     tables, _ = convert("baseline")
     assert tables["hosts"].to_pylist() == [
         {"rank": 1, "repeat": 0, "host": "n1", "node": 1, "local_rank": 0}
