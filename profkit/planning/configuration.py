@@ -45,6 +45,11 @@ class Configuration(Request, RunSettings):
                 f"warmup_steps: {self.warmup_steps} of {steps} steps leave none to measure",
                 hint="raise steps or lower warmup_steps",
             )
+        if self.keep_raw != "all" and not self.scratch:
+            raise ConfigError(
+                "keep_raw: without a scratch all raw files are written to the result tree",
+                hint="set scratch to a folder on a disk of each host, or leave keep_raw out",
+            )
         if reason := self.parallel.check(self.world_size):
             raise ConfigError(f"parallel: {reason}")
         if absent := [rank for rank in self.numbered_ranks() if not 0 <= rank < self.world_size]:

@@ -71,6 +71,26 @@ def test_raw_files_that_are_not_kept_become_the_same_tables(capture, tmp_path, l
 
 
 @pytest.mark.usefixtures("local")
+def test_batches_of_ranks_convert_what_is_there_and_the_join_takes_the_rest(capture, tmp_path):
+    made = capture("marks", tmp_path, {}, *settings([1]), steps=4)
+    once, ranks = tables(made, tmp_path)
+    batch = tmp_path / "results/runs/r/parts/marks/0-1"
+    where = tmp_path / "results/runs/r/tables/marks"
+    captured = ["marks", "--captures", str(made.folder)]
+    convert([*captured, "--batch", str(batch), "--ranks", "0:2"])
+    assert [*json.loads((batch / "convert.json").read_text())["parts"]] == [
+        str(made.folder / FILES[1])
+    ]
+    files = tmp_path / "results/runs/r/convert/marks"
+    convert([*captured, "--batches", str(batch), "--tables", str(where), "--files", str(files)])
+    again = json.loads((where / "convert.json").read_text())
+    assert {name: table["sha256"] for name, table in again["tables"].items()} == {
+        name: table["sha256"] for name, table in once["tables"].items()
+    }
+    assert {*ranks} == {0, 1}
+
+
+@pytest.mark.usefixtures("local")
 def test_a_converter_that_has_changed_says_what_is_missing_and_what_to_do(
     capture, tmp_path, monkeypatch
 ):
