@@ -39,6 +39,15 @@ def reason(spec: Spec, tool: Tool) -> str:
     return ""
 
 
+def is_over(spec: Spec) -> bool:
+    """Say whether this attempt has its record already, from the first host, which tried nothing."""
+    path = spec.folder / capture_json.NAME
+    if not invocation() or not path.is_file():
+        return False
+    record = read_capture(path)
+    return (record.get("invocation"), record["attempt"]) == (invocation(), spec.attempt)
+
+
 def _has_failed_now(record: Mapping[str, Any]) -> bool:
     is_of_now = bool(invocation()) and record.get("invocation") == invocation()
     return is_of_now and bool(record.get("would_repeat"))

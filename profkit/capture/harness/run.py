@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from profkit.capture.base import Rank, Wrapper
@@ -324,9 +325,11 @@ def _run_on_other_host(job: Job) -> Outcome:
     """Start this host's ranks, and write a report for the first host."""
     out, timeout_s = job.spec.folder, job.run_settings.timeout_s
     reason, ended = job.unavailable_reason() or scratch.problem(job), ProcessEnd(exit_code=127)
-    node = None if reason else host_reports.meeting_place(out, job.node, timeout_s)
+    is_over = partial(early_stop.is_over, job.spec)
+    node = None if reason else host_reports.meeting_place(out, job.node, timeout_s, is_over)
     if not reason and node is None:
-        reason = f"the first host has not begun within {timeout_s:g} s"
+        reason = "the first host tried nothing"
+        reason = reason if is_over() else f"the first host has not begun within {timeout_s:g} s"
     try:
         if node is not None:
             job = replace(job, node=node)

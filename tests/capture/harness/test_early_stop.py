@@ -1,6 +1,7 @@
 """What would fail as the first capture did is not tried in the same invocation."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -110,3 +111,17 @@ def test_nothing_is_recorded_of_ranks_that_were_not_chosen(tmp_path, result, rea
     assert (record["status"], record["reason"][: len(needs)]) == ("skipped", needs)
     assert reason in record["reason"]
     assert record["settings"]["ranks"] == "representative"
+
+
+@pytest.mark.parametrize(
+    ("record", "is_over"),
+    [
+        ({"invocation": NOW, "attempt": 2}, True),
+        ({"invocation": NOW, "attempt": 1}, False),
+        ({"invocation": "an earlier one", "attempt": 2}, False),
+    ],
+)
+def test_other_hosts_wait_for_no_attempt_that_the_first_has_given_up(spec, record, is_over):
+    of_attempt = replace(spec("nsys", 0, nsys=record), attempt=2)
+    assert early_stop.is_over(of_attempt) == is_over
+    assert not early_stop.is_over(replace(of_attempt, out=f"{of_attempt.out}/none"))
