@@ -13,6 +13,9 @@ from profkit.core.result import Result
 from profkit.core.verdict import Cause, Evidence
 
 WAITING = f"{gpu.EXPOSED}.waiting"
+OF_SOME_RANKS = "the straggler of "
+"""Beginning of what is not known where some ranks were not recorded."""
+
 _EXPLAINS = 0.3
 _MOST = 0.5
 
@@ -30,6 +33,19 @@ def late_place(waiting: Cause) -> str | None:
         return f"host {waiting.evidence['late_host']}"
     late = late_rank(waiting)
     return None if late is None else f"rank {late}"
+
+
+def is_last_recorded(stragglers: Result | None, rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Say whether `rows` are of the rank, among others, that comes last of all ranks there are.
+
+    Marks of all ranks show it, where traces leave ranks out.
+    """
+    if stragglers is None or "by_rank" not in stragglers.tables:
+        return False
+    if any(missing.what.startswith(OF_SOME_RANKS) for missing in stragglers.abstentions):
+        return False
+    last = next(iter(stragglers.tables["by_rank"].records()), None)
+    return last is not None and last["rank"] in {row["rank"] for row in rows}
 
 
 def with_late_rank(

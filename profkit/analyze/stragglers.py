@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 
+from profkit.analyze._late_rank import OF_SOME_RANKS
 from profkit.analyze._lateness import Cause, fell_behind
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared.glob_match import matching
@@ -329,7 +330,7 @@ def _abstentions(close: int, matched: MatchedCollectives, size: int) -> tuple[Ab
         ),
         (
             size,
-            f"the straggler of {size} ranks",
+            f"{OF_SOME_RANKS}{size} ranks",
             f"only {recorded} were recorded, and another may have come last: capture every rank",
         ),
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from profkit.analyze._actions_of_patterns import with_known_causes
 from profkit.analyze._headline import PER_STEP, PER_TRACED_STEP, RECORDED, headline, of_some_steps
-from profkit.analyze._late_rank import WAITING, with_late_rank
+from profkit.analyze._late_rank import WAITING, is_last_recorded, with_late_rank
 from profkit.analyze._memory_growth import growth_of_process
 from profkit.analyze._record_more import record_more
 from profkit.analyze._worthwhile import in_order, worthwhile
@@ -114,7 +114,8 @@ def _of_time(
     if limiter is Limiter.UNKNOWN:
         chosen = [record_more(_largest_unknown(mine), failed, behaviour)]
     confidence = _confidence(checks)
-    chosen = [_no_surer(_without_ranks(action, checks), confidence) for action in chosen]
+    doubts = () if is_last_recorded(stragglers, rows) else checks
+    chosen = [_no_surer(_without_ranks(action, doubts), confidence) for action in chosen]
     step = unprofiled.metrics.get("step_time_ns") if unprofiled else None
     per = PER_STEP if step is None else PER_TRACED_STEP
     is_whole = any(missing.what == SINGLE_STEPS for missing in causes.abstentions)

@@ -15,16 +15,18 @@ if TYPE_CHECKING:
 class FirstSteps:
     """Holds what `profiler` recorded, until `drop` or the end."""
 
-    def __init__(self, profiler: "profile", steps: int) -> None:
+    def __init__(self, profiler: "profile", steps: int, *, is_needed: bool = False) -> None:
         self.profiler: profile | None = profiler
         self.left = steps
+        self.is_needed = is_needed
         self.is_begun = False
 
     def begin(self) -> None:
         """Start, unless something else records."""
         from torch._C._autograd import _profiler_enabled
 
-        if not self.left or _profiler_enabled() or marks.expected_steps():
+        is_known = bool(marks.expected_steps()) and not self.is_needed
+        if not self.left or _profiler_enabled() or is_known:
             self.profiler = None
         if self.profiler is not None:
             self.profiler.start()

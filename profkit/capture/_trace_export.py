@@ -38,3 +38,12 @@ def export_compressed(profiler: "profile", path: Path) -> None:
         export(profiler, plain)
         with plain.open("rb") as source, gzip.open(path, "wb", compresslevel=6) as packed:
             shutil.copyfileobj(source, packed, 1 << 20)
+
+
+def exported_bytes(profiler: "profile", out: Path, *, is_packed: bool) -> int:
+    """Return how much the trace takes, of which nothing is left."""
+    with tempfile.TemporaryDirectory(dir=out, prefix=".first-steps.") as folder:
+        path = Path(folder) / "trace.json"
+        write = export_compressed if is_packed else export
+        write(profiler, path)
+        return path.stat().st_size

@@ -46,6 +46,9 @@ class Rank:
     pp: int = 0
     """Coordinate among pipeline stages."""
 
+    ep: int = -1
+    """Coordinate among groups of experts; -1 if there are none, or it is not known."""
+
     @property
     def label(self) -> str:
         """Name of this rank in every path, for example ``rank3_dp1_tp1_pp0``."""
@@ -161,7 +164,8 @@ class Tool(Settings):
         if self.ranks == "first-of-each-stage":
             coordinates = parallel.coordinates(rank, world_size)
             return (coordinates["dp"], coordinates["tp"]) == (0, 0)
-        return rank in self.ranks
+        # Representative ranks are numbers here, once they are chosen.
+        return isinstance(self.ranks, tuple) and rank in self.ranks
 
     def check(self, steps: int) -> str:
         """Return why these settings do not fit a workload of `steps` steps, or "" if they do."""

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from profkit import marks
 from profkit.capture._collective_calls import Call, CollectiveCalls, Message
 from profkit.capture.base import Rank, Recorder, Session
+from profkit.capture.harness.ranks.bytes_bound import BytesBound
 from profkit.core.bounds import NonNegativeInt, PositiveInt
 
 _SUFFIX = ".marks.jsonl"
@@ -50,13 +51,14 @@ class Capture(Session):
     def record(self, out: Path, rank: Rank) -> Iterator[Recorder]:
         """See `Session.record`."""
         with (out / f"{rank.label}{_SUFFIX}").open("w", buffering=1) as file:
-            recorder = _Recorder(file, self)
+            recorder = _Recorder(file, self, BytesBound(rank))
             try:
                 yield recorder
             finally:
                 recorder.collectives.watch(on=False)
             # After an error the device may no longer answer: the steps so far are there.
             recorder.drain(wait=True)
+            recorder.bound.ended(recorder.made, recorder.written)
 
 
 @dataclass(slots=True)
@@ -71,8 +73,11 @@ class _Step:
 class _Recorder:
     """Gathers a step and writes it once all its collectives are over."""
 
-    def __init__(self, file: Any, settings: Capture) -> None:
+    def __init__(self, file: Any, settings: Capture, bound: BytesBound) -> None:
         self.file = file
+        self.bound = bound
+        self.made = self.written = self.bytes = 0
+        self.is_full = False
         self.settings = settings
         self.index = -1
         self.collectives = CollectiveCalls(self.called)
@@ -96,7 +101,8 @@ class _Recorder:
         """Begin the next step, the collectives of which may be watched, on all ranks alike."""
         self.index += 1
         is_first = self.index < self.settings.first_steps
-        self.collectives.watch(on=is_first or self.index % self.settings.every == 0)
+        is_chosen = is_first or self.index % self.settings.every == 0
+        self.collectives.watch(on=is_chosen and not self.is_full)
         self.step_now = _Step(time.time_ns())
 
     def called(self, call: Call) -> None:
@@ -127,7 +133,10 @@ class _Recorder:
             self.write(self.ended.popleft(), times)
 
     def write(self, step: _Step, times: list[tuple[int, int] | None]) -> None:
-        """Write one step, as many of its calls as there is room for."""
+        """Write one step, as many of its calls as there is room for; none beyond the bound."""
+        self.made += 1
+        if self.is_full:
+            return
         calls = [
             [self.number(call.message), call.sequence, *_numbers(call, found, step.begin_ns)]
             for call, found in zip(step.calls, times, strict=True)
@@ -139,13 +148,24 @@ class _Recorder:
             kept = min(len(calls) - 1, len(calls) * self.settings.bytes_per_step // len(text))
             del calls[kept:]
             text = _text(line | {"left_out": len(step.calls) - kept})
+        self.is_full = bool(self.written) and 0 < self.bound.share < self.bytes + len(text)
+        if self.is_full:
+            return
+        self.put(text)
+        self.written += 1
+        if self.written == 1 and self.bound.share:
+            self.bound.most(self.bytes, marks.expected_steps() or -1)
+
+    def put(self, text: str) -> None:
+        """Write one line."""
         self.file.write(text + "\n")
+        self.bytes += len(text) + 1
 
     def number(self, message: Message) -> int:
         """Return the number of a message, which is written when it is first seen."""
         if message not in self.messages:
             self.messages[message] = len(self.messages)
-            self.file.write(_text({"message": message._asdict()}) + "\n")
+            self.put(_text({"message": message._asdict()}))
         return self.messages[message]
 
 

@@ -7,57 +7,27 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from profkit import marks
 from profkit.capture import _averages as averages
 from profkit.capture._first_steps import FirstSteps
+from profkit.capture._profiler_schedule import PRESETS, BoundedSchedule, Schedule
 from profkit.capture._python_samples import PythonSamples
 from profkit.capture._single_recording import single_recording
-from profkit.capture._trace_export import export, export_compressed
+from profkit.capture._trace_export import export, export_compressed, exported_bytes
 from profkit.capture.base import Problem, Rank, Recorder, Session
 from profkit.capture.harness.machine import permissions
+from profkit.capture.harness.ranks.bytes_bound import BytesBound
 from profkit.core.bounds import NonNegativeInt, PositiveInt
 from profkit.core.errors import ProfkitError
 from profkit.core.formatting import counted
 from profkit.core.settings import Settings
 
 if TYPE_CHECKING:
-    from torch.profiler import ExecutionTraceObserver, ProfilerActivity, profile
+    from torch.profiler import ExecutionTraceObserver, ProfilerAction, ProfilerActivity, profile
 
 Activity = Literal["cpu", "cuda", "xpu", "mtia", "hpu", "privateuse1"]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Schedule:
-    """Steps that are recorded, by the arguments of ``torch.profiler.schedule``."""
-
-    skip_first: int
-    wait: int
-    warmup: int
-    active: int
-    repeat: int
-
-    @property
-    def first(self) -> int:
-        """Number of the first step that is recorded, from 0."""
-        return self.skip_first + self.wait + self.warmup
-
-    @property
-    def steps(self) -> int:
-        """Steps that the workload must run for every cycle to come to its end."""
-        cycle = self.wait + self.warmup + self.active
-        return self.skip_first + cycle * max(self.repeat, 1)
-
-
-PRESETS = MappingProxyType(
-    {
-        "early": Schedule(skip_first=0, wait=0, warmup=0, active=3, repeat=1),
-        "stable": Schedule(skip_first=3, wait=1, warmup=1, active=3, repeat=1),
-        "periodic": Schedule(skip_first=3, wait=1, warmup=1, active=1, repeat=3),
-    }
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -190,6 +160,10 @@ class Capture(Session):
         given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         return Schedule(**{name: getattr(preset, name) for name in names} | given)
 
+    @property
+    def _schedule(self) -> "Callable[[int], ProfilerAction]":
+        return self.cycles.function(skip_first_wait=self.skip_first_wait)
+
     @classmethod
     def problems(cls) -> Iterator[Problem]:
         """See `Tool.problems`."""
@@ -212,9 +186,18 @@ class Capture(Session):
         """See `Session.record`."""
         # Launchers that start several ranks on one of several hosts say how many.
         samples = PythonSamples(int(os.environ.get("LOCAL_WORLD_SIZE", rank.world_size)))
+        bound, cycles = BytesBound(rank), self.cycles
+        schedule = BoundedSchedule(self._schedule)
         writer = _Writer(settings=self, out=out, label=rank.label, samples=samples)
-        profiler = self.profiler(out, rank, writer)
-        recording = _Recording(profiler, self._first_steps(out, rank), self.cycles.first, samples)
+        profiler = self.profiler(out, rank, writer, schedule)
+
+        def predict(first: "profile") -> None:
+            steps = cycles.active * cycles.repeat or -1
+            taken = exported_bytes(first, out, is_packed=self.gzip)
+            schedule.most = bound.most(taken / cycles.first_steps, steps)
+
+        first_steps = self._first_steps(out, rank, predict if bound.is_close else None)
+        recording = _Recording(profiler, first_steps, cycles.first, samples)
         with single_recording(profiler, "torch_profiler", recording.first_steps.yield_to):
             try:
                 yield recording
@@ -238,9 +221,14 @@ class Capture(Session):
         elif reason := self.check(recording.steps):
             marks.note(f"Less was recorded than asked for: {reason}.")
 
-    def _first_steps(self, out: Path, rank: Rank) -> FirstSteps:
-        """Return the recording of the steps before the schedule has anything to record."""
-        steps = min(self.cycles.first - self.cycles.warmup, PRESETS["early"].active)
+    def _first_steps(
+        self, out: Path, rank: Rank, measure: "Callable[[profile], None] | None"
+    ) -> FirstSteps:
+        """Return the recording of the steps before the schedule has anything to record.
+
+        `measure` is called when it ends.
+        """
+        steps = self.cycles.first_steps
         early = replace(
             self, skip_first=0, wait=0, warmup=0, active=max(steps, 1), repeat=1, acc_events=False
         )
@@ -248,27 +236,23 @@ class Capture(Session):
         with warnings.catch_warnings():
             # That there is no warm-up is the point of it.
             warnings.simplefilter("ignore", UserWarning)
-            profiler = early.profiler(out, rank)
-        return FirstSteps(profiler, steps)
+            profiler = early.profiler(out, rank, measure)
+        return FirstSteps(profiler, steps, is_needed=measure is not None)
 
     def profiler(
-        self, out: Path, rank: Rank, on_trace_ready: "Callable[[profile], None] | None" = None
+        self,
+        out: Path,
+        rank: Rank,
+        on_trace_ready: "Callable[[profile], None] | None" = None,
+        schedule: "Callable[[int], ProfilerAction] | None" = None,
     ) -> "profile":
         """Return PyTorch's profiler, not started."""
         from torch import profiler
         from torch._C._profiler import _ExperimentalConfig
 
-        cycles = self.cycles
         return profiler.profile(
             activities=self._activities(profiler.ProfilerActivity.__members__),
-            schedule=profiler.schedule(
-                skip_first=cycles.skip_first,
-                wait=cycles.wait,
-                warmup=cycles.warmup,
-                active=cycles.active,
-                repeat=cycles.repeat,
-                **({"skip_first_wait": 1} if self.skip_first_wait else {}),
-            ),
+            schedule=schedule or self._schedule,
             on_trace_ready=on_trace_ready,
             record_shapes=self.record_shapes,
             profile_memory=self.profile_memory,

@@ -134,6 +134,9 @@ class View:
                 job.step, job.total = event["step"], event["total"]
             return
         key = (event["stage"], event["run"], event["name"], event.get("repeat", -1))
+        if kind == "predicted":
+            self._console.print(f"{_label(key)}  {event['text']}", markup=False, soft_wrap=True)
+            return
         if kind == "started":
             self._jobs[key] = _Job(started_s=event["time_s"])
             self._workers = max(self._workers, len(self._jobs))

@@ -15,6 +15,7 @@ from profkit.cli.profile import overrides
 from profkit.cli.run import split
 from profkit.core.formatting import counted
 from profkit.dag.inputs import Dag
+from profkit.dag.recorded_ranks import described
 from profkit.dag.staleness import Staleness
 from profkit.planning.cache import load
 
@@ -47,9 +48,12 @@ def main(argv: Sequence[str]) -> None:
     for run in plan.runs:
         stale = staleness.stale_jobs(run)
         table.add_row(run.name, " ".join(run.tools), str(len(run.analyses)), _summary(stale))
+    recorded = [(run.name, line) for run in plan.runs for line in described(dag, run)]
     # Wide enough for names to stay in one piece, so that they can be searched and pasted.
     console = Console(file=sys.stdout, highlight=False, markup=False, width=_WIDTH)
     console.print(table)
+    for name, line in recorded:
+        console.print(f"{name}: {line}")
     console.print(f"runs: {len(plan.runs)}, repeats of each capture: {plan.run_settings.repeats}")
     for name, runs in plan.comparisons().items():
         state = "stale" if staleness.comparison(name) else "fresh"

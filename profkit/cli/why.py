@@ -8,6 +8,7 @@ from pathlib import Path
 from profkit.core.errors import InputError
 from profkit.dag.inputs import REPORT, Dag
 from profkit.dag.overrides import is_override, last_overrides
+from profkit.dag.recorded_ranks import described
 from profkit.dag.staleness import Staleness, check_path
 from profkit.planning.cache import load
 
@@ -23,11 +24,17 @@ def main(argv: Sequence[str]) -> None:
     paths = [_below_here(Path(word)) for word in words if word not in overrides] or [REPORT]
     for path in paths:
         check_path(path)
-    staleness = Staleness(Dag(load(overrides or last_overrides())))
+    dag = Dag(load(overrides or last_overrides()))
+    staleness = Staleness(dag)
+    recorded = {run.name: [*described(dag, run)] for run in dag.plan.runs}
     for path in paths:
         reasons = staleness.why(path)
         sys.stdout.write(f"{path} is stale:\n" if reasons else f"{path} is fresh\n")
         sys.stdout.writelines(f"  {reason}\n" for reason in reasons)
+        # Of a capture by one tool, what that tool recorded.
+        lines = [line for name in recorded if name in path.parts for line in recorded[name]]
+        own = [line for line in lines if line.partition(" ")[0] in path.parts]
+        sys.stdout.writelines(f"  {line}\n" for line in own or lines)
 
 
 def _below_here(path: Path) -> Path:

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from profkit.convert import HOSTS, STEPS, converter, has_converter, produced
 from profkit.convert._captured_files import Note, good_captures, raw_files
+from profkit.convert._gone_files import apart, parts_of
 from profkit.convert._harness_tables import hosts_table, rank_of, steps_table
 from profkit.convert._join_parts import Part, file_label, join, referenced_rows, with_unique_ids
 from profkit.convert._parquet import write
@@ -93,6 +94,8 @@ def convert(  # noqa: PLR0913 - the arguments of the job
         folder.mkdir(parents=True, exist_ok=True)
     good, notes = _good(tool, captures)
     raws = _shared_out([*raw_files(tool, good, EVERY_RANK, notes)], cores, block_bytes)
+    place = {raw.path: number for number, raw in enumerate(raws)}
+    raws, gone = apart(raws, good)
     with (
         tempfile.TemporaryDirectory(dir=tables, prefix=".parts-") as scratch,
         _helping(tool, () if batches else raws, cores) as pool,
@@ -108,6 +111,8 @@ def convert(  # noqa: PLR0913 - the arguments of the job
             copy_files(batches, files)
         else:
             parts = convert_files(tool, raws, files, Path(scratch), pool)
+        parts = [*parts, *parts_of(tool, gone, good, files)]
+        parts.sort(key=lambda part: place[part.raw.path])
         parts = [_unless_damaged(part, damaged.result()) for part in parts]
         unread: list[Note] = []
         steps = _harness_steps(good, damaged.result(), unread)
@@ -149,6 +154,7 @@ def convert_batch(  # noqa: PLR0913 - the arguments of the job
     files.mkdir(parents=True)
     good, _ = _good(tool, captures)
     raws = _shared_out([*raw_files(tool, good, ranks, [])], cores, block_bytes)
+    raws, _ = apart(raws, good)
     with _helping(tool, raws, cores) as pool:
         parts = convert_files(tool, raws, files, batch, pool)
     made_of = provenance("profkit.convert", registry.converter_module(tool), {}, {})
@@ -202,7 +208,8 @@ def _damaged_files(captures: Iterable[Path]) -> dict[Path, str]:
 def _unless_damaged(part: Part, damaged: Mapping[Path, str]) -> Part:
     """Return `part`, without its rows if its file, or its steps, are not as they were captured."""
     steps = part.raw.path.with_name(f"{part.raw.label}.steps.json")
-    found = damaged.get(part.raw.path) or damaged.get(steps)
+    own = [text for file, text in damaged.items() if file.parent == part.folder]
+    found = damaged.get(part.raw.path) or damaged.get(steps) or next(iter(own), "")
     return Part(raw=part.raw, folder=None, notes=(f"Not read: it {found}.",)) if found else part
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from profkit.convert import converter, has_converter
+from profkit.convert._gone_files import gone_files
 from profkit.convert._harness_tables import rank_of
 from profkit.convert.base import Raw
 from profkit.core.errors import InputError
@@ -63,6 +64,7 @@ def raw_files(
     pattern = converter(tool).pattern
     for folder, record in good.items():
         found = [path for path in sorted(folder.glob(pattern)) if path.is_file()]
+        found += gone_files(folder)
         # Ranks that the tool was not asked to record cannot miss a file.
         for label in record.get("profiled", record["ranks"]):
             if rank_of(label) not in ranks:

@@ -10,6 +10,7 @@ from profkit.convert import HOSTS, STEPS
 from profkit.tables import schema
 
 _RANK = re.compile(r"rank(\d+)")
+_COORDINATES = re.compile(r"rank\d+_dp(?P<dp>\d+)_tp(?P<tp>\d+)_pp(?P<pp>\d+)$")
 
 
 def rank_of(label: str) -> int:
@@ -21,6 +22,9 @@ def rank_of(label: str) -> int:
 def hosts_table(record: Mapping[str, Any]) -> pa.Table:
     """Return where each rank of a capture ran, as far as its record says."""
     places = record.get("places") or []
+    if record.get("ranks_named_by"):
+        # Labels of imported ranks number them as replicas, whatever they are.
+        places = [{**place, **_coordinates(place["label"])} for place in places]
     return schema.table(
         HOSTS,
         {
@@ -29,10 +33,15 @@ def hosts_table(record: Mapping[str, Any]) -> pa.Table:
             "host": [str(place["hostname"] or "") for place in places],
             **{
                 name: [-1 if place.get(name) is None else place[name] for place in places]
-                for name in ("node", "local_rank")
+                for name in ("node", "local_rank", "dp", "tp", "pp", "ep")
             },
         },
     )
+
+
+def _coordinates(label: str) -> dict[str, int]:
+    found = _COORDINATES.match(label)
+    return {axis: int(number) for axis, number in found.groupdict().items()} if found else {}
 
 
 def steps_table(timed: Mapping[str, Any], repeat: int) -> pa.Table:

@@ -45,6 +45,11 @@ def read_parts(raws: Sequence[Raw], batches: Iterable[Path]) -> list[Part]:
     return [_part(raw, *made[str(raw.path)]) for raw in raws]
 
 
+def converted_files(batch: Path) -> list[Path]:
+    """Return the raw files that `batch` was made of; some may be gone."""
+    return [Path(path) for path, _ in _parts(batch)]
+
+
 def _parts(batch: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     record = batch / CONVERSION
     made = read_job(record)

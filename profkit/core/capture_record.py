@@ -9,6 +9,9 @@ import msgspec
 from profkit.core.checksums import Checksum, damage
 from profkit.core.sealed_json import is_damaged
 
+CONVERTED = "converted.node"
+"""Beginning of the folders of a capture with what a host made of raw files in its scratch."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Fields:

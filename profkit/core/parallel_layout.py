@@ -7,8 +7,15 @@ from profkit.core.bounds import PositiveInt
 from profkit.core.settings import Settings
 
 Axis = Literal["dp", "tp", "pp"]
-Ranks = Literal["all", "first-of-each-stage"] | tuple[int, ...]
+Coordinate = Literal[Axis, "ep"]
+"""Axes with that of experts, which divides the ranks of the others once more."""
+
+Ranks = Literal["all", "first-of-each-stage", "representative"] | tuple[int, ...]
 """Ranks that a tool records; numbers are global ranks."""
+
+REPRESENTATIVE: Literal["representative"] = "representative"
+CHOICE = "representative_ranks"
+"""The analysis whose result says which ranks these are."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -47,6 +47,18 @@ class RunSettings:
     """MB (2^20 bytes) of a trace that are read at a time: the memory of a conversion follows that,
     not the size of the trace."""
 
+    scratch: str = ""
+    """Folder on a disk of each host, such as /local/$SLURM_JOB_ID, that captures write their raw
+    files to, and which is left empty; none writes to the result tree. Variables are of the host."""
+
+    keep_raw: Literal["all", "none"] | tuple[int, ...] = "all"
+    """Ranks whose raw files come back from the scratch: all, none, or numbers such as 0,3. Those of
+    the others are converted there, and nothing can convert them again."""
+
+    max_bytes: _NonNegative = 50_000_000_000
+    """Bytes that the raw files of a capture may take, of all ranks together: what its first step
+    predicts to be more is recorded in fewer steps, by torch_profiler and marks; 0 is no bound."""
+
     ranks_per_job: _Positive = 128
     """Ranks that one job converts, or sums up for an analysis, of a run with more than these; each
     job of a cluster takes 10 to 20 s to start."""

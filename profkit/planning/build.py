@@ -20,12 +20,12 @@ from profkit.core.errors import ConfigError
 from profkit.core.fingerprint import fingerprint
 from profkit.core.formatting import size
 from profkit.core.hardware import Hardware
-from profkit.core.parallel_layout import Parallel, Ranks
+from profkit.core.parallel_layout import CHOICE, REPRESENTATIVE, Parallel, Ranks
 from profkit.core.run_settings import RunSettings
 from profkit.core.secret_masking import Masker, secret_values
 from profkit.core.settings import adapter, checked, known, plain
-from profkit.planning import command_line, conflicts, mistakes, script_notes
-from profkit.planning.chosen_tools import asked_for
+from profkit.planning import command_line, conflicts, mistakes, rank_notes, script_notes
+from profkit.planning.chosen_tools import LIGHT, asked_for, choosing, recorded_ranks
 from profkit.planning.compose import Composed, compose_all
 from profkit.planning.configuration import Configuration
 from profkit.planning.imported import imported, manifest_of
@@ -192,19 +192,23 @@ class _Checker:
         self.notes += [note for note in notes if note not in self.notes]
         steps = workload.total_steps(config.steps)
         config.check(steps)
-        chosen = {
-            name: self.tool(name, values, steps, config.ranks)
-            for name, values in asked_for(
-                composed.overrides, config, analyses_are_named=self.explicit
-            ).items()
-        }
+        asked = asked_for(composed.overrides, config, analyses_are_named=self.explicit)
+        ranks = recorded_ranks(config, asked)
+        chosen = {name: self.tool(name, values, steps, ranks) for name, values in asked.items()}
+        if choosing(chosen) and LIGHT not in chosen:
+            chosen[LIGHT] = self.tool(LIGHT, {}, steps, "all")
         return behaviour, workload, chosen
 
     def run(self, composed: Composed, config: Configuration) -> Run:
         """Return the run that one configuration describes."""
         behaviour, workload, chosen = self.program(composed, config)
+        self.notes += [
+            note
+            for note in rank_notes.notes(config, self.launcher(behaviour), chosen)
+            if note not in self.notes
+        ]
         unread = script_notes.unread(composed, workload)
-        settings = self.analyses(config.analyses, tuple(chosen))
+        settings = self.analyses(self.sections(config, chosen), tuple(chosen))
         hide = self.masker(behaviour).document
         behaviour = hide(behaviour)
         return Run(
@@ -242,7 +246,7 @@ class _Checker:
             )
             for name in config.imports
             for tool, behaviour in [imported(name)]
-            for settings in [self.analyses(config.analyses, (tool,))]
+            for settings in [self.analyses(self.sections(config, {}), (tool,))]
         ]
 
     def group(self, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -303,7 +307,8 @@ class _Checker:
         tool = checked(f"tools.{name}", kind, settings)
         if reason := tool.check(steps) if steps > 0 else "":
             raise ConfigError(f"tools.{name}: {reason}")
-        return settings
+        is_chosen = settings.get("ranks") == REPRESENTATIVE
+        return {**settings, "ranks": "all"} if is_chosen and tool.records_all_ranks else settings
 
     def reads(
         self, chosen: Mapping[str, dict[str, Any]], settings: Mapping[str, Any]
@@ -312,6 +317,7 @@ class _Checker:
         found = {}
         for name, values in chosen.items():
             wanted = checked(f"tools.{name}", tools()[name], values).input_analyses()
+            wanted += (CHOICE,) if name in choosing(chosen) else ()
             selected = tuple(other for other in wanted if other in settings)
             note = f"tool {name} cannot choose by {' and '.join(wanted)}: no part of the selection"
             if selected != wanted and note not in self.notes:
@@ -319,6 +325,15 @@ class _Checker:
             if selected:
                 found[name] = selected
         return found
+
+    def sections(
+        self, config: Configuration, chosen: Mapping[str, dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Return the sections of the analyses: that which chooses ranks is for tools that ask."""
+        if choosing(chosen):
+            return {CHOICE: {"skip_first": config.warmup_steps}, **config.analyses}
+        is_kept = self.explicit
+        return {name: own for name, own in config.analyses.items() if is_kept or name != CHOICE}
 
     def analyses(
         self, sections: Mapping[str, Any], enabled: tuple[str, ...]

@@ -31,6 +31,9 @@ from profkit.workloads.models import family
 # Groups that are not in the defaults list and are switched on with "+": accepted without it too.
 _OPTIONAL_GROUPS = ("experiment", "toolset")
 
+# Which ranks a tool records makes no other run: numbers are a list of them and no sweep.
+_RANK_NUMBERS = re.compile(r"(\+*(?:(?:tools\.\w+\.)?ranks|keep_raw)=)(\d+(?:,\d+)*)")
+
 # A configuration of nothing but the analyses that are added to it.
 _REQUIRED = "required_analyses"
 
@@ -130,6 +133,8 @@ def _store_defaults() -> None:
 
 
 def _normalised(override: str) -> str:
+    if found := _RANK_NUMBERS.fullmatch(override):
+        return f"{found[1]}[{found[2]}]"
     key = override.partition("=")[0]
     return f"+{override}" if key in _OPTIONAL_GROUPS else override
 

@@ -1,7 +1,7 @@
 """The keys of ``conf/config.yaml``, typed: a configuration of one run."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import NonNegativeInt
 
@@ -18,9 +18,13 @@ class Configuration(Request, RunSettings):
     warmup_steps: NonNegativeInt = 3
     """First steps that are not counted in times."""
 
-    ranks: Ranks = "all"
-    """Ranks that tools record: all, numbers such as [0,3], or first-of-each-stage, by the layout of
-    `parallel`; the others run with the step clock alone. The tool marks records all."""
+    ranks: Ranks | Literal["auto"] = "auto"
+    """Ranks that tools record: all, numbers such as 0,3, first-of-each-stage by the layout of
+    `parallel`, or representative: those that the tool marks, whose captures are made before, shows
+    to be slowest and in the middle, with a whole host and one of each stage. auto is representative
+    of more than 8 ranks if marks is among the tools, else all. The others run with the step clock
+    alone; marks records all.
+    """
 
     hardware: dict[str, Any] = field(default_factory=dict)
     """Peaks of the hardware."""
@@ -40,6 +44,11 @@ class Configuration(Request, RunSettings):
             raise ConfigError(
                 f"warmup_steps: {self.warmup_steps} of {steps} steps leave none to measure",
                 hint="raise steps or lower warmup_steps",
+            )
+        if self.keep_raw != "all" and not self.scratch:
+            raise ConfigError(
+                "keep_raw: without a scratch all raw files are written to the result tree",
+                hint="set scratch to a folder on a disk of each host, or leave keep_raw out",
             )
         if reason := self.parallel.check(self.world_size):
             raise ConfigError(f"parallel: {reason}")

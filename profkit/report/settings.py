@@ -62,7 +62,14 @@ def _topics() -> tuple[Topic, ...]:
         Topic(
             name="ranks",
             title="Ranks",
-            analyses=("rank_steps", "overlap", "stragglers", "collectives", "hta"),
+            analyses=(
+                "rank_steps",
+                "overlap",
+                "stragglers",
+                "collectives",
+                "hta",
+                "representative_ranks",
+            ),
         ),
         Topic(
             name="memory",

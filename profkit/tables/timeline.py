@@ -38,6 +38,10 @@ TABLES = {
         ("host", TEXT, "Name of the host, as it calls itself."),
         ("node", SMALL, "Number of the host among those of the capture; -1 if unknown."),
         ("local_rank", SMALL, "Rank within its host; -1 if unknown."),
+        ("dp", SMALL, "Data-parallel replica of the rank; -1 if unknown."),
+        ("tp", SMALL, "Tensor-parallel shard; -1 if unknown."),
+        ("pp", SMALL, "Pipeline stage; -1 if unknown."),
+        ("ep", SMALL, "Group of experts; -1 if unknown, or there are none."),
     ),
     "cpu_ops": table(
         "Operators and annotations on host threads, as a tree per thread.",

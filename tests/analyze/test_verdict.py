@@ -285,6 +285,24 @@ def test_communication_is_said_of_the_ranks_that_were_recorded():
     assert action.confidence is Confidence.LOW
 
 
+@pytest.mark.parametrize(
+    ("last", "missing", "is_sure"),
+    [(0, "", True), (5, "", False), (0, "the straggler of 8", False)],
+)
+def test_ranks_that_were_not_recorded_are_no_doubt_if_all_marks_say_who_is_last(
+    last, missing, is_sure
+):
+    times = {"gpu_computing": 50, "exposed_communication.transfer": 50}
+    late = Table(title="", columns=("rank", "caused_wait_ns"), rows=((last, 9),))
+    some = (Abstention(what=f"{missing} ranks", reason=""),) if missing else ()
+    found = judged(
+        causes=causes(times, checks=[("ranks", "false", "2 of 8 ranks recorded.", "")]),
+        stragglers=Result(tables={"by_rank": late}, abstentions=some),
+    )
+    (action,) = found.actions
+    assert ("record all of them" not in action.advice) == is_sure
+
+
 def test_what_helps_against_the_limiter_comes_before_a_larger_bound_elsewhere():
     times = {"gpu_computing": 60, "gpu_idle.loading_data": 40}
     found = on(times, matches=[match("gpu_computing", 55), match("gpu_idle.loading_data", 30)])

@@ -122,11 +122,13 @@ def test_where_ranks_ran_is_a_table_of_every_tool(tree):
     capture, convert, run = tree
     capture("baseline", 0, {f"{LABELS[rank]}.steps.json": harness_steps(rank) for rank in (0, 1)})
     path = run / "capture/baseline/rep0/capture.json"
-    place = {"label": LABELS[1], "hostname": "n1", "node": 1, "local_rank": 0}
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"places": [place]}))
+    place = {"label": "rank1_dp0_tp1_pp2", "hostname": "n1", "node": 1, "local_rank": 0, "ep": 3}
+    about = {"places": [place], "ranks_named_by": ["Megatron"]}
+    path.write_text(json.dumps(json.loads(path.read_text()) | about))
     tables, _ = convert("baseline")
     assert tables["hosts"].to_pylist() == [
         {"rank": 1, "repeat": 0, "host": "n1", "node": 1, "local_rank": 0}
+        | {"dp": 0, "tp": 1, "pp": 2, "ep": 3}
     ]
 
 

@@ -353,6 +353,63 @@ def test_of_more_than_8_ranks_all_leave_marks_unless_tools_are_named(overrides, 
 
 
 @pytest.mark.parametrize(
+    ("overrides", "ranks"),
+    [
+        (["world_size=8"], "all"),
+        (["world_size=9"], "representative"),
+        (["world_size=9", "ranks=all"], "all"),
+        (["world_size=9", "ranks=0,3"], [0, 3]),
+        (["world_size=9", "ranks=[0,3]"], [0, 3]),
+        (["world_size=4", "+tools.torch_profiler.ranks=1,3"], [1, 3]),
+        (["world_size=4", "ranks=3"], [3]),
+        (["world_size=9", "tool=[torch_profiler]"], "all"),
+        (["world_size=9", "tool=[torch_profiler,marks]"], "representative"),
+        (["world_size=4", "ranks=representative"], "representative"),
+    ],
+)
+def test_heavy_tools_record_all_of_few_ranks_those_named_or_representative_ones(overrides, ranks):
+    (run,) = planned(FEW, *overrides).runs
+    assert run.tools["torch_profiler"]["ranks"] == ranks
+    reads = run.reads.get("torch_profiler", ())
+    is_chosen = ranks == "representative"
+    assert ("representative_ranks" in reads) == is_chosen
+    assert ("representative_ranks" in run.analyses) == is_chosen
+    if is_chosen:
+        assert run.tools["marks"]["ranks"] == "all"
+        path = f"results/runs/{run.name}/tables/marks/collectives.parquet"
+        assert path in planned(FEW, *overrides).tables(run, "representative_ranks")
+
+
+def test_a_tool_that_asks_for_representative_ranks_gets_marks_as_well():
+    plan = planned(FEW, "tool=[py_spy,ncu]", "+tools.py_spy.ranks=representative", "world_size=4")
+    assert [*plan.runs[0].tools] == ["baseline", "py_spy", "ncu", "marks"]
+    assert plan.runs[0].reads["py_spy"] == ("representative_ranks",)
+    assert plan.runs[0].analyses["representative_ranks"]["skip_first"] == 3
+    assert any(note.startswith("ranks=representative, for py_spy: ") for note in plan.notes)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "note"),
+    [
+        (
+            ["world_size=9", "tool=[torch_profiler]"],
+            "all 9 ranks are recorded, as tools are named; ranks=representative records a few",
+        ),
+        (
+            ["world_size=9", "tool=[ncu,marks]"],
+            "tool ncu records ranks 0, not those of ranks=representative",
+        ),
+        (
+            ["ranks=representative", "tool=[nsys]", "tools.nsys.per=host"],
+            "tool nsys records all ranks of each host: it runs their launcher",
+        ),
+    ],
+)
+def test_which_ranks_are_recorded_is_said_where_it_is_not_what_the_name_says(overrides, note):
+    assert note in planned(FEW, *overrides).notes
+
+
+@pytest.mark.parametrize(
     ("overrides", "read"),
     [
         ([], {"stragglers": "torch_profiler", "causes": "torch_profiler"}),

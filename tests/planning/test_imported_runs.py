@@ -61,7 +61,10 @@ def test_the_hosts_that_traces_state_become_a_table(tmp_path, monkeypatch):
     capture = RUNS / run / "capture" / TOOL / "rep0"
     convert(TOOL, [capture], tmp_path / "tables", tmp_path / "files")
     hosts = pq.read_table(tmp_path / "tables/hosts.parquet").to_pylist()
-    assert [tuple(row.values()) for row in hosts] == [(0, 0, "n0", -1, -1), (1, 0, "n1", -1, -1)]
+    assert [(row["rank"], row["host"], row["node"], row["dp"]) for row in hosts] == [
+        (0, "n0", -1, -1),
+        (1, "n1", -1, -1),
+    ]
 
 
 def test_ranks_are_guessed_in_the_order_of_the_numbers_in_names(tmp_path):

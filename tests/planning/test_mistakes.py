@@ -88,6 +88,12 @@ def test_a_mistake_in_an_override_is_named(overrides, message):
         (["world_size=1e9"], "launcher: 1000000000 ranks on one host: 1024 at most"),
         (["report.title=a, b"], "report: cannot be swept, as all runs have one report"),
         (["batch=true"], "batch: Input should be a number, got True"),
+        (
+            ["keep_raw=none"],
+            "keep_raw: without a scratch all raw files are written",
+        ),
+        (["ranks=4,5"], "ranks: there is no rank 4 of 2"),
+        (["max_bytes=-1"], "max_bytes: Input should be greater than or equal to 0"),
         (["ranks=[true]"], "ranks: Input should be a number, got True"),
         (["model.layers=true"], "model.layers: Input should be a number, got True"),
         (

@@ -1,5 +1,6 @@
 """Captures over two hosts of a real Slurm: on two hosts, with a quoted override, and cancelled."""
 
+import getpass
 import json
 import os
 import shutil
@@ -58,8 +59,13 @@ def profkit(folder, *words):
 
 
 @pytest.mark.usefixtures("hosts")
-def test_ranks_run_on_both_hosts_and_overrides_keep_their_quotes(tmp_path):
-    asked = (*SMALL, *HOSTS, QUOTED, "steps=4", "warmup_steps=1", *LOOKS)
+def test_ranks_run_on_both_hosts_with_a_scratch_and_overrides_keep_their_quotes(tmp_path):
+    # A variable of the job, not of the host where profkit was started.
+    local = tmp_path / getpass.getuser()
+    local.mkdir()
+    scratch = (f"scratch={tmp_path}/$SLURM_JOB_USER", "keep_raw=none")
+    asked = ("tool=[marks]", *SMALL[1:], *HOSTS, QUOTED, "steps=4", "warmup_steps=1")
+    asked += (*scratch, *LOOKS)
     status = profkit(tmp_path, "run", "--on", "slurm", *asked).wait(LIMIT_S)
     assert status == 0, (tmp_path / "printed").read_text()
     [capture] = tmp_path.glob("results/runs/*/capture/baseline/rep0/capture.json")
@@ -67,6 +73,13 @@ def test_ranks_run_on_both_hosts_and_overrides_keep_their_quotes(tmp_path):
     assert record["status"] == "ok"
     assert [place["node"] for place in record["places"]] == [0, 1]
     assert [place["hostname"] for place in record["places"]] == [socket.gethostname(), "n1"]
+    [capture] = tmp_path.glob("results/runs/*/capture/marks/rep0/capture.json")
+    raw = json.loads(capture.read_text())["raw"]
+    assert [(host["host"], len(host["files"])) for host in raw][1] == ("n1", 1)
+    assert len(raw) == 2
+    assert [*local.iterdir()] == []
+    [converted] = tmp_path.glob("results/runs/*/tables/marks/convert.json")
+    assert json.loads(converted.read_text())["status"] == "ok"
     [manifest] = tmp_path.glob("results/runs/*/manifest.json")
     behaviour = json.loads(manifest.read_text())["behaviour"]
     assert behaviour["launcher"]["env"] == {"QUOTED": 'a "b c" d'}

@@ -20,7 +20,7 @@ _STOP_S = 30
 # values, which lists of processes would show.
 _PASSED_VARIABLES = re.compile(
     r"CUDA_VISIBLE_DEVICES|(NCCL|GLOO|UCX|FI|TORCH|PYTORCH|OMP|MKL|DS|HF)_\w+"
-    r"|PROFKIT_(DP|TP|PP)_RANK"
+    r"|PROFKIT_(DP|TP|PP|EP)_RANK"
 )
 
 
@@ -39,7 +39,7 @@ def setup(launcher: RankLauncher, spec: Spec, node: Node) -> ContainerSetup:
     return ContainerSetup(
         name=f"profkit-{spec.token}-{node.rank}",
         cwd=cwd,
-        folders=tuple(dict.fromkeys([spec.out, cwd, *mounted])),
+        folders=tuple(dict.fromkeys([spec.out, cwd, *mounted, str(spec.raw_folder)])),
         package=str(Path(profkit.__file__).parent.resolve()),
         variables=tuple(dict.fromkeys(names)),
         user=f"{os.getuid()}:{os.getgid()}",

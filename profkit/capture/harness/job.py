@@ -3,10 +3,10 @@
 import itertools
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from profkit.capture.base import Rank, Tool, Wrapper
-from profkit.capture.harness import tool_supervisor
+from profkit.capture.harness import chosen_ranks, tool_supervisor
 from profkit.capture.harness.followed import request as follow_request
 from profkit.capture.harness.hosts import host_reports
 from profkit.capture.harness.rank import PROGRAM
@@ -46,7 +46,7 @@ class Job:
         """The tool's own command lines, around the first rank that it records; [] for a session."""
         if not isinstance(self.tool, Wrapper):
             return []
-        later = self.tool.later_commands(self.spec.folder, self._first_recorded)
+        later = self.tool.later_commands(self.spec.raw_folder, self._first_recorded)
         return [self._tool_command(self.tool), *later]
 
     @property
@@ -64,7 +64,7 @@ class Job:
 
     def _tool_command(self, tool: Wrapper) -> list[str]:
         find = tool.command if self._is_in_image() else tool.found_command
-        return find(self._program, self.spec.folder, self._first_recorded)
+        return find(self._program, self.spec.raw_folder, self._first_recorded)
 
     @property
     def _program(self) -> list[str]:
@@ -130,6 +130,12 @@ class Job:
             recorded = list(ranks[:: max(len(ranks) // self.launcher.host_count, 1)])
         return [rank.label for rank in recorded]
 
+    def notes(self) -> list[str]:
+        """Return which ranks the tool records of those that it was asked for, unless all."""
+        if self.wraps_launcher and self.spec.settings.get("ranks", "all") != "all":
+            return [f"{self.spec.tool} ran the whole command: it recorded all ranks."]
+        return chosen_ranks.note(self.spec)
+
     def unavailable_reason(self) -> str:
         """Return why the tool cannot run; "" for an image, whose tools are not known here."""
         if self._is_in_image():
@@ -149,11 +155,14 @@ class Job:
 
 def prepare(spec: Spec, run_settings: RunSettings) -> Job:
     """Return the capture of `spec`; raises `ConfigError` for settings that do not fit."""
+    spec = chosen_ranks.settled(spec)
     tool, launcher = spec.load_tool(), spec.load_launcher()
     if launcher.finds_ranks and isinstance(tool, Wrapper):
         tool = tool.around_command()
     unfit = tool.check(spec.steps) if spec.steps > 0 else ""
     if reason := launcher.check(len(spec.ranks())) or unfit:
         raise ConfigError(f"{spec.tool}: {reason}")
+    recorded = sum(spec.records_rank(rank, tool) for rank in spec.ranks())
+    spec = replace(spec, rank_bytes=run_settings.max_bytes // max(recorded, 1))
     node = host_reports.this_node(os.environ, launcher.host_count)
     return Job(spec=spec, tool=tool, launcher=launcher, node=node, run_settings=run_settings)

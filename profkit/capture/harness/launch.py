@@ -69,7 +69,7 @@ def launch(  # noqa: PLR0913, PLR0917 - what a process is, and how long it may l
     spared = process_tree.children()
     with (
         BoundedLog(log, foreground.output) as output,
-        _stoppable(),
+        stoppable(),
         foreground.opened_input() as stdin,
     ):
         try:
@@ -134,7 +134,7 @@ def _wait(
 
 
 @contextmanager
-def _stoppable() -> Iterator[None]:
+def stoppable() -> Iterator[None]:
     """Turn the signals that ask a process to end into SystemExit, so that clean-up runs."""
 
     def stop(signum: int, frame: FrameType | None) -> None:

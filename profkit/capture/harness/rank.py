@@ -61,7 +61,7 @@ def main() -> None:
         if isinstance(tool, Wrapper) and is_wrapped and _WRAPPED not in os.environ:
             os.environ[_WRAPPED] = "1"
             program = [sys.executable, *PROGRAM]
-            command = tool.found_command(program, spec.folder, rank)
+            command = tool.found_command(program, spec.raw_folder, rank)
             command = tool_supervisor.supervised_command(tool, command, program)
             # Replaced, not started: signals and exit status pass between launcher and tool.
             os.execv(command[0], command)  # noqa: S606 - no shell
@@ -90,7 +90,9 @@ def observe(spec: Spec, rank: Rank, tool: Tool) -> None:
     coordinates = CoordinatesListener(rank, spec.parallel, lambda: extend_timeouts(spec, tool))
     sources = SourcesListener(spec, rank, OpenedFiles())
     with ExitStack() as parts:
-        recorder = parts.enter_context(recording(spec.folder, rank, tool, is_profiled=is_profiled))
+        recorder = parts.enter_context(
+            recording(spec.raw_folder, rank, tool, is_profiled=is_profiled)
+        )
         clock = parts.enter_context(StepClock(spec.folder, rank, recorder, progress, spec.node))
         marks.listen(sources, coordinates, clock, markers=step_markers() if has_markers else ())
         # A process that the workload forks, such as a DataLoader's worker, is not a rank.

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from profkit.capture.base import Rank, Wrapper
-from profkit.capture.harness import container, early_stop
+from profkit.capture.harness import container, early_stop, scratch
 from profkit.capture.harness.followed import found_ranks, request
 from profkit.capture.harness.followed.found_ranks import FoundRanks
 from profkit.capture.harness.foreground import Foreground
@@ -25,7 +26,7 @@ from profkit.capture.harness.machine import (
     memory_guard,
     software_and_hardware,
 )
-from profkit.capture.harness.ranks import clock, rank_files, sources
+from profkit.capture.harness.ranks import bytes_bound, clock, rank_files, sources
 from profkit.capture.harness.record import (
     capture_json,
     first_failure,
@@ -65,6 +66,8 @@ class CollectedResult:
     """What was found out of a followed command: its launcher and its number of ranks."""
     places: list[dict[str, Any]]
     """Host, number of the host and place on it of each rank that made a step."""
+    taken: dict[str, Any]
+    """Bytes that were predicted, allowed and taken."""
 
 
 def run(job: Job) -> Outcome:
@@ -89,7 +92,9 @@ def _captured(job: Job) -> Outcome:
     losses = job.losses()
     warnings = [*capture_json.earlier_warning(out), *job.tool.warnings(), *losses]
     collected, result = None, Outcome(status="unavailable", reason=job.unavailable_reason())
-    if not result.reason and (reason := early_stop.reason(job.spec, job.tool)):
+    if not result.reason and (reason := scratch.problem(job)):
+        result = Outcome(status="error", reason=reason, would_repeat=True)
+    elif not result.reason and (reason := early_stop.reason(job.spec, job.tool)):
         result = Outcome(status="skipped", reason=reason)
     elif not result.reason and _foreground(job).is_to_end:
         result = Outcome(status="skipped", reason="interrupted before it began")
@@ -110,6 +115,7 @@ def _captured(job: Job) -> Outcome:
         "losses": losses,
         "warnings": warnings,
         "conditions": {} if collected is None else collected.conditions,
+        "bytes": {} if collected is None else collected.taken,
         **({} if collected is None else {"profiled": collected.profiled, **collected.followed}),
     }
     _write_record(job, about, job.spec.ranks() if collected is None else collected.ranks)
@@ -124,9 +130,10 @@ def record_lost(job: Job, exit_code: int, reason: str, started: datetime) -> Out
     spec.folder.mkdir(parents=True, exist_ok=True)
     disk_space.release(spec.folder)
     host_reports.withdraw_start(spec.folder)
+    scratch.remove(job)
     found = _found_ranks(job)
     ranks, named_by = found.ranks, found.named_by
-    places = clock.collect(spec.folder)
+    places = clock.collect(spec.folder, ranks)
     result = Outcome(status="error", reason=reason)
     about = {
         **asdict(result),
@@ -162,6 +169,8 @@ def _write_record(job: Job, about: dict[str, Any], ranks: Sequence[Rank]) -> Non
         "ended": datetime.now(UTC).isoformat(),
         "ranks": [rank.label for rank in ranks],
         "profiled": job.profiled(ranks),
+        **({"raw": raw} if (raw := scratch.record(out)) else {}),
+        **({"chosen_ranks": job.spec.chosen} if job.spec.chosen else {}),
         "sources": sources.collect(out, begun_ns),
         "files": capture_json.files(out),
         "machine": software_and_hardware.machine(),
@@ -183,14 +192,16 @@ def _collect(job: Job) -> CollectedResult:
     found = _found_ranks(job)
     ranks, named_by = found.ranks, found.named_by
     dropped = disk_space.drop_unfinished(out, [rank.label for rank in ranks]) if problem else []
-    places = clock.collect(out)
+    places = clock.collect(out, ranks)
     finishing_notes = job.tool.finish(out)
     profiled = job.profiled(ranks)
     if job.launcher.finds_ranks and isinstance(job.tool, Wrapper) and ranks:
         shared = job.tool.share_out(out, ranks[0], found.processes)
         profiled = [rank.label for rank in shared]
     labels = {rank.label: rank.label in profiled for rank in ranks}
-    missing = outcome.missing_files(job.tool, out, labels)
+    raw = scratch.record(out)
+    converted = [file["name"] for host in raw for file in host["files"]]
+    missing = outcome.missing_files(job.tool, out, labels, converted)
     worst = max([ended, *map(_process_end, reports)], key=_severity)
     refusal = ""
     if worst.exit_code:
@@ -203,7 +214,9 @@ def _collect(job: Job) -> CollectedResult:
         result = replace(result, reason=f"{result.reason}; {absent}")
     if result.status == "ok" and found.lack:
         result = Outcome(status="error", reason=found.lack, would_repeat=not found.ranks)
-    notes = [*found.notes, *finishing_notes]
+    notes = [*found.notes, *finishing_notes, *scratch.note(job, raw)]
+    taken = bytes_bound.collect(out, job.run_settings.max_bytes, scratch.raw_bytes(job, raw))
+    notes += bytes_bound.note(taken, spec.tool)
     if job.launcher.finds_ranks and failure and outcome.is_kept(result, failure, missing, ranks):
         notes.append(f"The program failed after what was recorded: {failure.summary}")
         result = Outcome(status="ok")
@@ -221,6 +234,7 @@ def _collect(job: Job) -> CollectedResult:
         notes=notes,
         followed=found.facts,
         places=places,
+        taken=taken,
     )
 
 
@@ -250,9 +264,10 @@ def _started(job: Job) -> tuple[ProcessEnd, dict[str, Any], disk_space.Problem |
     )
     hosts = host_reports.OtherHosts(out, job.node.rank, job.launcher.host_count, job.spec.attempt)
     with (
+        scratch.opened(job) as job,
         disk_space.reserved(out),
         conditions.monitored() as machine,
-        container.stopped_on_exit(job.launcher, spec, job.node),
+        container.stopped_on_exit(job.launcher, job.spec, job.node),
         closing(last_words.Listener(spec.token)) as listener,
     ):
 
@@ -260,7 +275,7 @@ def _started(job: Job) -> tuple[ProcessEnd, dict[str, Any], disk_space.Problem |
             machine.sample()
             return limit.exceeded(memory_guard.available()) or hosts.reason_to_stop()
 
-        command = container.command_inside(job.command, job.launcher, spec, job.node)
+        command = container.command_inside(job.command, job.launcher, job.spec, job.node)
         ended = launch(
             command,
             job.environment,
@@ -274,7 +289,9 @@ def _started(job: Job) -> tuple[ProcessEnd, dict[str, Any], disk_space.Problem |
         if ended.stopped and ended.stopped == hosts.reason_to_stop():
             # Not for want of memory, as `stopped` says.
             ended = replace(ended, stopped="", exit_code=1)
-        problem, readings = disk_space.problem(out), machine.summary()
+        problem, readings = disk_space.problem(job.spec.raw_folder), machine.summary()
+        problem = disk_space.problem(out) or problem
+        scratch.bring_back(job, is_good=not (ended.exit_code or problem))
         if ended.exit_code and not problem:
             listener.write(log)
     earlier = [record["conditions"] for record in capture_json.good_siblings(out)]
@@ -297,6 +314,7 @@ def _warnings(job: Job, collected: CollectedResult) -> list[str]:
     return [
         *rank_warnings.collect(out),
         *collected.notes,
+        *job.notes(),
         *job.mask.files(out, job.tool),
         *killing,
         *removed,
@@ -306,10 +324,12 @@ def _warnings(job: Job, collected: CollectedResult) -> list[str]:
 def _run_on_other_host(job: Job) -> Outcome:
     """Start this host's ranks, and write a report for the first host."""
     out, timeout_s = job.spec.folder, job.run_settings.timeout_s
-    reason, ended = job.unavailable_reason(), ProcessEnd(exit_code=127)
-    node = None if reason else host_reports.meeting_place(out, job.node, timeout_s)
+    reason, ended = job.unavailable_reason() or scratch.problem(job), ProcessEnd(exit_code=127)
+    is_over = partial(early_stop.is_over, job.spec)
+    node = None if reason else host_reports.meeting_place(out, job.node, timeout_s, is_over)
     if not reason and node is None:
-        reason = f"the first host has not begun within {timeout_s:g} s"
+        reason = "the first host tried nothing"
+        reason = reason if is_over() else f"the first host has not begun within {timeout_s:g} s"
     try:
         if node is not None:
             job = replace(job, node=node)
@@ -367,6 +387,6 @@ def _requested(job: Job) -> dict[str, Any]:
         "repeat": job.spec.repeat,
         "attempt": job.spec.attempt,
         "invocation": early_stop.invocation(),
-        "settings": plain(job.spec.load_tool()),
+        "settings": plain(replace(job.spec, chosen=[]).load_tool()),
         "workload": job.spec.workload,
     }

@@ -48,6 +48,15 @@ class Spec:
     settings: dict[str, Any] = field(default_factory=dict)
     """Settings of the tool."""
 
+    raw: str = ""
+    """Absolute path of the folder that the tool writes to on this host; "" for `out`."""
+
+    rank_bytes: int = 0
+    """Bytes that the files of a recorded rank may take; 0 is no bound."""
+
+    chosen: list[dict[str, Any]] = field(default_factory=list)
+    """Number of each rank that is recorded under ``ranks=representative``, and the reason."""
+
     reads: list[str] = field(default_factory=list)
     """Absolute paths of the results of `Tool.input_analyses`, each named after its analysis."""
 
@@ -61,6 +70,11 @@ class Spec:
     def folder(self) -> Path:
         """Folder of the capture's files."""
         return Path(self.out)
+
+    @property
+    def raw_folder(self) -> Path:
+        """Folder that the tool writes to."""
+        return Path(self.raw or self.out)
 
     @property
     def workload_text(self) -> str:
@@ -96,8 +110,12 @@ class Spec:
         return {path.stem: path for path in map(Path, self.reads)}
 
     def load_tool(self) -> Tool:
-        """Return the tool with its settings; raises `ConfigError` if they do not fit."""
-        return checked(f"tools.{self.tool}", find_tool(self.tool), self.settings)
+        """Return the tool with its settings; raises `ConfigError` if they do not fit.
+
+        Ranks that were chosen have their numbers.
+        """
+        ranks = {"ranks": [one["rank"] for one in self.chosen]} if self.chosen else {}
+        return checked(f"tools.{self.tool}", find_tool(self.tool), {**self.settings, **ranks})
 
     def load_launcher(self) -> "RankLauncher":
         """Return the launcher; raises `ConfigError` if its settings do not fit."""

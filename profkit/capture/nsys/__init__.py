@@ -22,6 +22,7 @@ from profkit.capture.nsys import importer, step_window
 from profkit.capture.nsys.flags import Flag, KnownFlags, arguments, known_flags, unknown
 from profkit.capture.nsys.step_window import CAPTURE_RANGE, LONG_S, StepWindow
 from profkit.core.bounds import NonNegativeFloat, NonNegativeInt, PositiveInt
+from profkit.core.parallel_layout import REPRESENTATIVE
 from profkit.core.settings import ADDED_LATER
 
 
@@ -154,6 +155,11 @@ class Capture(Wrapper):
         return self.per == "host"
 
     @property
+    def records_all_ranks(self) -> bool:
+        """See `Tool.records_all_ranks`."""
+        return self.per == "host" or self.ranks == "all"
+
+    @property
     def may_exit_before_program(self) -> bool:
         """See `Wrapper.may_exit_before_program`."""
         return bool(self.duration_s)
@@ -188,7 +194,7 @@ class Capture(Wrapper):
                 self.capture_range == "cudaProfilerApi" and "cuda" not in self.trace
             ),
             "per=host records all ranks of a host; leave ranks=all, or set per=rank": (
-                self.per == "host" and self.ranks != "all"
+                self.per == "host" and self.ranks not in ("all", REPRESENTATIVE)
             ),
             f"first_step={self.first_step} and steps={self.steps} need {last} steps, and the"
             f" workload runs {steps}": last > steps,

@@ -1,6 +1,7 @@
 """What would fail as the first capture did is not tried in the same invocation."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -84,3 +85,43 @@ def test_what_was_not_tried_has_a_record_and_is_tried_next_time(spec, capsys, mo
     assert capsys.readouterr().err == "baseline: skipped: not tried, as baseline rep0 failed\n"
     monkeypatch.setenv(parent_watch.INVOCATION, "the next one")
     assert Attempts().number(folder / "capture.json", "baseline") == 2
+
+
+@pytest.mark.parametrize(
+    ("result", "reason"),
+    [
+        (None, "pass it with --reads results/runs/r/analyze/representative_ranks.json"),
+        ("{}", "representative_ranks.json cannot be read: "),
+        ('{"result": {}, "status": "failed", "reason": "no table"}', "no table"),
+        ('{"result": {}}', "it chose none"),
+    ],
+)
+def test_nothing_is_recorded_of_ranks_that_were_not_chosen(tmp_path, result, reason):
+    path = tmp_path / "representative_ranks.json"
+    reads = []
+    if result is not None:
+        path.write_text(result)
+        reads = ["--reads", str(path)]
+    out = tmp_path / "r/capture/torch_profiler/rep0"
+    settings = ["--settings", '{"ranks": "representative"}']
+    workload = ["--workload", '{"workload": {"name": "train"}, "steps": 9}']
+    main(["torch_profiler", "--out", str(out), *settings, *workload, *reads])
+    record = json.loads((out / "capture.json").read_text())
+    needs = "not tried: ranks=representative needs the result of representative_ranks: "
+    assert (record["status"], record["reason"][: len(needs)]) == ("skipped", needs)
+    assert reason in record["reason"]
+    assert record["settings"]["ranks"] == "representative"
+
+
+@pytest.mark.parametrize(
+    ("record", "is_over"),
+    [
+        ({"invocation": NOW, "attempt": 2}, True),
+        ({"invocation": NOW, "attempt": 1}, False),
+        ({"invocation": "an earlier one", "attempt": 2}, False),
+    ],
+)
+def test_other_hosts_wait_for_no_attempt_that_the_first_has_given_up(spec, record, is_over):
+    of_attempt = replace(spec("nsys", 0, nsys=record), attempt=2)
+    assert early_stop.is_over(of_attempt) == is_over
+    assert not early_stop.is_over(replace(of_attempt, out=f"{of_attempt.out}/none"))

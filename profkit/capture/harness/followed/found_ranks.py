@@ -156,6 +156,7 @@ def _located(out: Path, record: ProcessRecord, parallel: Parallel) -> tuple[Rank
             dp=located.rank.dp,
             tp=located.rank.tp,
             pp=located.rank.pp,
+            ep=located.rank.ep,
         )
         return rank, located.source
     rank = configured_rank(record.rank, record.world_size, record.local_rank, parallel)

@@ -146,7 +146,7 @@ class FollowedProcess:
         parallel = self.request.parallel
         is_profiled = tool.records_rank(self.rank.rank, self.rank.world_size, parallel)
         self.recorder = self.open.enter_context(
-            recording(spec.folder, self.rank, tool, is_profiled=is_profiled)
+            recording(spec.raw_folder, self.rank, tool, is_profiled=is_profiled)
         )
 
     @_apart

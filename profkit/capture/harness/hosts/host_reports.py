@@ -6,7 +6,7 @@ They share the folder of results. Hosts but the first write their log and a repo
 import json
 import socket
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -101,14 +101,19 @@ def withdraw_start(out: Path) -> None:
     (out / _BEGUN).unlink(missing_ok=True)
 
 
-def meeting_place(out: Path, node: Node, within_s: float) -> Node | None:
-    """Wait for the first host to start; return `node` with where it says that the ranks meet."""
+def meeting_place(
+    out: Path, node: Node, within_s: float, is_over: Callable[[], bool] = bool
+) -> Node | None:
+    """Wait for the first host to start; return `node` with where it says that the ranks meet.
+
+    None if it does not within that time, or `is_over` says that it will not.
+    """
     deadline = time.monotonic() + within_s
     while True:
         try:
             first = Node(**json.loads((out / _BEGUN).read_text()))
         except FileNotFoundError:
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline or is_over():
                 return None
             time.sleep(_LOOK_S)
         else:

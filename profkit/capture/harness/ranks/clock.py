@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 from collections import deque
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -235,9 +236,12 @@ def renumber(out: Path, rank: Rank, node: int) -> None:
         part.write_text("".join([json.dumps(json.loads(lines[0]) | numbers) + "\n", *lines[1:]]))
 
 
-def collect(out: Path) -> list[dict[str, Any]]:
-    """Make ``<label>.steps.json`` of each rank's lines in `out`; return where each rank ran."""
-    places = []
+def collect(out: Path, ranks: Iterable[Rank] = ()) -> list[dict[str, Any]]:
+    """Make ``<label>.steps.json`` of each rank's lines in `out`; return where each rank ran.
+
+    Of `ranks` with groups of experts it says which, as no label does.
+    """
+    places, experts = [], {rank.label: rank.ep for rank in ranks if rank.ep >= 0}
     for part in sorted(out.glob(f"*{_PART}")):
         # A process that was killed may leave half a line, or none at all.
         lines = [line for line in part.read_text().splitlines(keepends=True) if line[-1] == "\n"]
@@ -248,6 +252,7 @@ def collect(out: Path) -> list[dict[str, Any]]:
             document = {"schema_version": SCHEMA_VERSION, **header, "label": label, "steps": steps}
             path = part.with_name(part.name.removesuffix(_PART) + ".steps.json")
             path.write_text(json.dumps(document) + "\n")
-            places.append({name: document.get(name) for name in ("label", *_PLACE)})
+            place = {name: document.get(name) for name in ("label", *_PLACE)}
+            places.append(place | ({"ep": experts[label]} if label in experts else {}))
         part.unlink()
     return places

@@ -14,10 +14,15 @@ from types import MappingProxyType
 from typing import Any, get_args
 
 from profkit.capture.base import Rank
-from profkit.core.parallel_layout import Axis, Parallel
+from profkit.core.parallel_layout import Axis, Coordinate, Parallel
 
-VARIABLES: Mapping[Axis, str] = MappingProxyType(
-    {"dp": "PROFKIT_DP_RANK", "tp": "PROFKIT_TP_RANK", "pp": "PROFKIT_PP_RANK"}
+VARIABLES: Mapping[Coordinate, str] = MappingProxyType(
+    {
+        "dp": "PROFKIT_DP_RANK",
+        "tp": "PROFKIT_TP_RANK",
+        "pp": "PROFKIT_PP_RANK",
+        "ep": "PROFKIT_EP_RANK",
+    }
 )
 """Environment variables with the coordinates of a rank, for launchers of users."""
 
@@ -28,11 +33,12 @@ _DP = (
     *("dp", "data", "data_parallel", "batch"),
     *("dp_replicate", "replicate", "ddp", "dp_shard", "shard", "fsdp", "dp_shard_cp"),
 )
-_NAMES: Mapping[Axis, tuple[str, ...]] = MappingProxyType(
+_NAMES: Mapping[Coordinate, tuple[str, ...]] = MappingProxyType(
     {
         "dp": _DP,
         "tp": ("tp", "tensor", "tensor_parallel", "model", "model_parallel", "mp"),
         "pp": ("pp", "pipe", "pipeline", "pipeline_parallel", "stage"),
+        "ep": ("ep", "expert", "expert_parallel"),
     }
 )
 
@@ -44,10 +50,10 @@ class KnownCoordinates:
     source: str
     """Name of the source, for people."""
 
-    coordinates: Mapping[Axis, int]
+    coordinates: Mapping[Coordinate, int]
     """Coordinates, of some axes or all."""
 
-    sizes: Mapping[Axis, int]
+    sizes: Mapping[Coordinate, int]
     """Number of ranks along each of these axes, as far as it is known."""
 
 
@@ -81,8 +87,8 @@ def locate_rank(
 ) -> LocatedRank:
     """Return `rank` with its coordinates and their source, by the order of this module."""
     sources = [*found, _of_environment(environment)]
-    coordinates: dict[Axis, int] = {}
-    sizes: dict[Axis, int] = {"tp": parallel.tp, "pp": parallel.pp}
+    coordinates: dict[Coordinate, int] = {}
+    sizes: dict[Coordinate, int] = {"tp": parallel.tp, "pp": parallel.pp}
     first_source = ""
     for source in sources:
         new = {axis: value for axis, value in source.coordinates.items() if axis not in coordinates}
@@ -90,7 +96,8 @@ def locate_rank(
         coordinates |= new
         sizes |= {axis: source.sizes[axis] for axis in new if axis in source.sizes}
     layout = Parallel(tp=sizes["tp"], pp=sizes["pp"], order=parallel.order)
-    coordinates = layout.coordinates(rank.rank, rank.world_size) | coordinates
+    configured = layout.coordinates(rank.rank, rank.world_size)
+    coordinates = {axis: configured[axis] for axis in get_args(Axis)} | coordinates
     same = {"rank": rank.rank, "world_size": rank.world_size, "local_rank": rank.local_rank}
     return LocatedRank(rank=Rank(**same, **coordinates), source=first_source or "configuration")
 
@@ -145,11 +152,12 @@ def _deepspeed(modules: Mapping[str, Any]) -> KnownCoordinates | None:
 
 def _ask_grid(source: str, units: Any) -> KnownCoordinates:
     """Ask an object with the methods that Megatron and DeepSpeed's grid have in common."""
-    words: dict[Axis, tuple[str, ...]] = {
+    words: dict[Coordinate, tuple[str, ...]] = {
         "dp": ("data_parallel",),
         # Old versions know no pipelines, or call them otherwise.
         "tp": ("tensor_model_parallel", "slice_parallel", "model_parallel"),
         "pp": ("pipeline_model_parallel", "pipe_parallel"),
+        "ep": ("expert_model_parallel",),
     }
     known = {
         axis: next(word for word in some if hasattr(units, f"get_{word}_rank"))
@@ -188,9 +196,9 @@ def _of_objects(objects: Iterable[Any]) -> Iterator[KnownCoordinates]:
 def _of_mesh(mesh: Any) -> KnownCoordinates:
     """Read the named dimensions of one mesh; a rank that is not in it has no coordinates."""
     names, coordinate = mesh.mesh_dim_names or (), mesh.get_coordinate()
-    coordinates: dict[Axis, int] = {}
-    sizes: dict[Axis, int] = {}
-    for axis in get_args(Axis) if coordinate is not None else ():
+    coordinates: dict[Coordinate, int] = {}
+    sizes: dict[Coordinate, int] = {}
+    for axis in get_args(Coordinate) if coordinate is not None else ():
         dimensions = sorted(
             (position for position, name in enumerate(names) if name.lower() in _NAMES[axis]),
             key=lambda position: _NAMES[axis].index(names[position].lower()),

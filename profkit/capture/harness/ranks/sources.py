@@ -117,7 +117,9 @@ class SourcesListener:
         parts = path.relative_to(self.home).parts if inside else path.parts
         if _INSTALLED & {*parts} or any(part.startswith(".") for part in parts):
             return False
-        return not any(map(path.is_relative_to, (*_NOT_USERS, self.spec.folder)))
+        return not any(
+            map(path.is_relative_to, (*_NOT_USERS, self.spec.folder, self.spec.raw_folder))
+        )
 
 
 _NOT_USERS = (

@@ -20,8 +20,8 @@ _TAIL_LINES = 40
 _TAIL_BYTES = 64 << 10
 # A capture that was killed leaves its reserved disk space, or half a record.
 _OURS = re.compile(
-    r"rank\d+_dp\d+_tp\d+_pp\d+\..+|capture(\.node\d+|\.begun)?\.(json|log)"
-    r"|\.room|\.capture\.json\.\d+"
+    r"rank\d+_dp\d+_tp\d+_pp\d+\..+|capture(\.node\d+|\.begun)?\.(json|log)|capture\.predicted"
+    r"|converted\.node\d+|\.room|\.capture\.json\.\d+"
 )
 
 

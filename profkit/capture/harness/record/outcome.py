@@ -1,5 +1,6 @@
 """The outcome of a capture, judged from its end, what failed first, and its files."""
 
+import fnmatch
 import re
 import signal
 from collections.abc import Mapping, Sequence
@@ -32,17 +33,21 @@ class Outcome:
     """Whether other captures of the run can be expected to fail alike."""
 
 
-def missing_files(tool: Tool, out: Path, labels: Mapping[str, bool]) -> list[str]:
+def missing_files(
+    tool: Tool, out: Path, labels: Mapping[str, bool], converted: Sequence[str] = ()
+) -> list[str]:
     """Return the patterns of a good capture's files that no file matches.
 
-    `labels` are those of all ranks, with whether the tool records the rank.
+    `labels` are those of all ranks, with whether the tool records the rank; `converted` the names
+    of files of which only the tables came back.
     """
     patterns = [
         f"{label}{kind}"
         for label, is_profiled in labels.items()
         for kind in (_STEPS, *(tool.outputs if is_profiled else ()))
     ]
-    return [pattern for pattern in patterns if not any(out.glob(pattern))]
+    lacking = [pattern for pattern in patterns if not any(out.glob(pattern))]
+    return [pattern for pattern in lacking if not fnmatch.filter(converted, pattern)]
 
 
 def judge_capture(

@@ -50,6 +50,7 @@ def test_the_hosts_meet_where_the_first_one_says(tmp_path, monkeypatch):
     assert first.master_port > 1
     second = host_reports.this_node({"SLURM_NODEID": "1"}, 2)
     assert host_reports.meeting_place(tmp_path, second, 0) is None
+    assert host_reports.meeting_place(tmp_path, second, 1e6, lambda: True) is None
     with host_reports.announced_start(tmp_path, first):
         assert host_reports.meeting_place(tmp_path, second, 0) == replace(first, rank=1)
 

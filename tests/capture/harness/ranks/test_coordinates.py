@@ -32,6 +32,14 @@ def test_without_anybody_to_ask_the_configuration_decides_and_is_named():
     assert (told.rank.label, told.source) == ("rank5_dp0_tp1_pp1", "configuration")
 
 
+def test_groups_of_experts_are_known_where_the_program_or_the_environment_names_them():
+    assert locate_rank(HERE, [], {}, Parallel()).rank.ep == -1
+    assert locate_rank(HERE, [], {"PROFKIT_EP_RANK": "2"}, Parallel()).rank.ep == 2
+    found = [_of_mesh(mesh(("dp", "ep"), (2, 4), (1, 3)))]
+    located = locate_rank(HERE, found, {}, Parallel())
+    assert (located.rank.ep, located.rank.label) == (3, "rank5_dp1_tp0_pp0")
+
+
 def test_the_environment_goes_before_the_configuration_and_the_program_before_both():
     environment = {"PROFKIT_DP_RANK": "3", "PROFKIT_TP_RANK": "0", "PROFKIT_PP_RANK": "x"}
     told = locate_rank(HERE, [], environment, Parallel())
