@@ -16,7 +16,7 @@ from profkit.analyze.shared import intervals
 from profkit.analyze.shared.blocking_calls import blocked_calls, waits_for_gpu
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.launch_calls import CALLS, launches
-from profkit.analyze.shared.step_windows import WHERE, filtered, of_repeat, step_windows
+from profkit.analyze.shared.step_windows import WHERE, by_repeat, filtered, step_windows
 from profkit.core.formatting import counted
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
@@ -239,10 +239,11 @@ def _host_work_of(
 ) -> pd.DataFrame:
     """Return the operators that launching threads ran while a GPU waited for the CPU."""
     found, waited = [], 0
+    ops_of, threads_of = by_repeat(cpu_ops), by_repeat(threads)
     for device in devices:
         inside = intervals.intervals(device.windows["start_ns"], device.windows["end_ns"])
         spans = intervals.intersection(device.causes["host"], intervals.union(inside))
-        ops, launching = of_repeat(cpu_ops, device.where), of_repeat(threads, device.where)["tid"]
+        ops, launching = ops_of(device.where[:2]), threads_of(device.where[:2])["tid"]
         found.append(by_name(filtered(ops, ops["tid"].isin(launching) | threads.empty), spans))
         waited += intervals.total(spans)
     sums = pd.concat(found).groupby("name").sum().reset_index()

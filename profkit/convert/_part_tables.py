@@ -54,10 +54,11 @@ def row_groups(path: Path) -> Iterator[pa.Table]:
 def part_column(path: Path, name: str) -> NDArray[Any]:
     """Return one column of integers."""
     if path.suffix == _ARROW:
-        values: NDArray[Any] = _mapped(path)[name].to_numpy()
-        return values
-    with pq.ParquetFile(path) as file:
-        values = file.read([name])[name].to_numpy()
+        found = _mapped(path)
+    else:
+        with pq.ParquetFile(path) as file:
+            found = file.read([name])
+    values: NDArray[Any] = found[name].to_numpy()
     return values
 
 

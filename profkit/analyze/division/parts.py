@@ -11,6 +11,7 @@ from profkit.analyze.division.details import kernel_labels
 from profkit.analyze.division.partition import Partition, alone, spans_of
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import intervals
+from profkit.analyze.shared.glob_match import texts
 from profkit.tables.kernel_names import function
 
 KEYS = ["cause", "module", "operator", "kernel"]
@@ -61,21 +62,20 @@ def _of_cause(rank: RecordedRank, time: Partition, cause: str) -> pd.DataFrame:
     own = charges.of_threads(rank, spans, threads)
     rows = np.flatnonzero(np.where(rank.works, own, 0) if cause == cpu.COMPUTING else own)
     of_ops = rank.ops.iloc[rows]
-    modules, names = (of_ops[name].astype(object).to_numpy() for name in ("module", "name"))
+    modules, names = (texts(of_ops[name]) for name in ("module", "name"))
     return _rows(cause, modules, names, "", own[rows])
 
 
 def _kernels(rank: RecordedRank, time: Partition, cause: str, top: str) -> pd.DataFrame:
-    kinds = rank.kernels["kind"].astype(object).to_numpy()
+    kinds = texts(rank.kernels["kind"])
     of_cause = kinds == _KINDS.get(top, "copy")
     if top == "exposed_copies":
         of_cause = gpu.copy_names(rank) == cause.partition(".")[2]
     rows = np.flatnonzero(of_cause)
     charged = intervals.overlap(alone(spans_of(rank.kernels)[rows]), time.spans(cause))
     kernels = rank.kernels.iloc[rows]
-    functions = {name: function(str(name)) for name in kernels["name"].cat.categories}
-    names = kernels["name"].map(functions).astype(object).to_numpy()
-    modules = kernels["module"].astype(object).to_numpy()
+    names = texts(kernels["name"], function)
+    modules = texts(kernels["module"])
     return _rows(cause, modules, kernel_labels(rank)[rows], names, charged)
 
 

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from fnmatch import translate
-from functools import cache
-from typing import TYPE_CHECKING
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,35 @@ def _matcher(patterns: tuple[str, ...]) -> Callable[[str], bool]:
 
 
 def named(names: "pd.Series[str]", fits: Callable[[str], bool]) -> NDArray[np.bool_]:
-    """Tell for each of the categorical `names` whether it `fits`."""
-    hits = [fits(str(name)) for name in names.cat.categories.astype(object)]
-    # A missing name has the code -1, and so takes the last entry.
-    return np.array([*hits, False])[names.cat.codes.to_numpy()]
+    """Tell for each of the categorical `names` whether it `fits`; a missing one does not."""
+    found = np.append(_by_category(_Same(names.cat.categories), fits), False).astype(np.bool_)
+    return found[_codes(names)]
+
+
+def texts(names: "pd.Series[str]", make: Callable[[str], str] = str) -> NDArray[np.object_]:
+    """Return what `make` makes of each of the categorical `names`, "" of a missing one."""
+    return np.append(_by_category(_Same(names.cat.categories), make), "")[_codes(names)]
+
+
+def _codes(names: "pd.Series[str]") -> NDArray[np.int64]:
+    """Return the number of the category of each of `names`: of a missing one that of the last."""
+    return names.cat.codes.to_numpy(np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Same:
+    """Categories that many ranks share: the same object, and not merely an equal one."""
+
+    categories: Any
+
+    def __hash__(self) -> int:
+        return id(self.categories)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.categories is self.categories
+
+
+@lru_cache(256)  # a rank looks at some columns of names, for some dozen patterns
+def _by_category(names: _Same, make: Callable[[str], Any]) -> NDArray[np.object_]:
+    """Return what `make` makes of each category."""
+    return np.array([*(make(str(name)) for name in names.categories), None], dtype=object)[:-1]
