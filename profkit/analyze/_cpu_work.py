@@ -20,7 +20,9 @@ def by_name(cpu_ops: pd.DataFrame, spans: Intervals) -> pd.DataFrame:
     own = total - calltree.sums(parents(cpu_ops), total, len(cpu_ops))
     # Ranges that end on another thread may outlast their parent: less than 0 is none.
     names = cpu_ops["name"].cat
-    time_ns = calltree.sums(names.codes.to_numpy(np.int64), own.clip(min=0), len(names.categories))
+    time_ns = calltree.sums(
+        np.asarray(names.codes, dtype=np.int64), own.clip(min=0), len(names.categories)
+    )
     found = np.flatnonzero(time_ns)
     sums = pd.DataFrame(
         {"name": names.categories.to_numpy(object)[found], "time_ns": time_ns[found]}

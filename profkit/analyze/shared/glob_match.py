@@ -42,7 +42,7 @@ def texts(names: "pd.Series[str]", make: Callable[[str], str] = str) -> NDArray[
 
 def _codes(names: "pd.Series[str]") -> NDArray[np.int64]:
     """Return the number of the category of each of `names`: of a missing one that of the last."""
-    return names.cat.codes.to_numpy(np.int64)
+    return np.asarray(names.cat.codes, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,33 +9,29 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze.shared.intervals import Intervals, intervals
+from profkit.analyze.shared.intervals import Intervals, intervals, one_after_another
 from profkit.analyze.shared.step_windows import WHERE, extents, keyed, runs
-from profkit.core.errors import InputError
-
-_LONGEST_NS = 2**62
 
 
 class Lanes:
-    """The ranks and repeats of some tables, each moved to a stretch of time of its own."""
+    """The ranks and repeats of some tables, each moved to a stretch of time of its own.
 
-    def __init__(self, tables: Sequence[pd.DataFrame]) -> None:
-        """Make room for what lies in the `tables`, with the columns of `extents`."""
-        found = pd.concat([extents(rows) for rows in tables]).groupby(WHERE)
+    Or whatever else has another `key` each, as every GPU of every rank.
+    """
+
+    def __init__(self, tables: Sequence[pd.DataFrame], key: Sequence[str] = WHERE) -> None:
+        """Make room for the rows of `tables`: they have `key`, ``start_ns`` and ``end_ns``."""
+        self._key = [*key]
+        found = pd.concat([extents(rows, key) for rows in tables]).groupby(self._key)
         first = found["first"].min()
-        length = (found["last"].max() - first + 1).to_numpy(np.int64)
-        if length.sum(dtype=np.float64) > _LONGEST_NS:
-            raise InputError(
-                "the times of the ranks together span more than a century",
-                hint="some are damaged: leave out the files of ranks whose steps make no sense",
-            )
-        moved = np.r_[0, np.cumsum(length)][: len(length)] - first.to_numpy(np.int64)
+        last = found["last"].max().to_numpy(np.int64)
+        moved = one_after_another(first.to_numpy(np.int64), last)
         self._moved = pd.Series(moved, index=first.index)
 
     def moves(self, rows: pd.DataFrame) -> NDArray[np.int64]:
         """Return by how much each of the `rows` is moved."""
-        begins = runs(rows, WHERE)
-        of_runs = self._moved.reindex(pd.MultiIndex.from_frame(keyed(rows, WHERE, begins)))
+        begins = runs(rows, self._key)
+        of_runs = self._moved.reindex(pd.MultiIndex.from_frame(keyed(rows, self._key, begins)))
         return np.repeat(of_runs.to_numpy(np.int64), np.diff([*begins, len(rows)]))
 
     def spans(self, rows: pd.DataFrame) -> Intervals:
