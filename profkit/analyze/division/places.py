@@ -79,8 +79,10 @@ def line_of(stack: str) -> str:
 
 
 def _ranked(labels: NDArray[np.object_], time: NDArray[np.int64]) -> list[Place]:
-    sums = pd.Series(time).groupby(labels).sum().sort_values(ascending=False, kind="stable")
-    return [(str(label), int(value)) for label, value in sums.items() if label and value > 0]
+    numbers, distinct = pd.factorize(labels)
+    sums = calltree.sums(numbers, time, len(distinct)).tolist()
+    known = [(str(label), ns) for label, ns in zip(distinct, sums, strict=True) if label and ns > 0]
+    return sorted(known, key=lambda place: (-place[1], place[0]))
 
 
 def shown(places: list[Place], least: int) -> str:
