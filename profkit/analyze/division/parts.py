@@ -27,7 +27,11 @@ def parts(rank: RecordedRank, time: Partition) -> pd.DataFrame:
     What takes less than a ten-thousandth of the step, and what belongs to no row, is one part of
     its cause whose other keys are empty.
     """
-    found = pd.concat([_of_cause(rank, time, cause) for cause in time.parts])
+    of_causes = [_of_cause(rank, time, cause) for cause in time.parts]
+    # One table: a table of each cause takes longer than what is in it.
+    found = pd.DataFrame(
+        {name: np.concatenate([own[name] for own in of_causes]) for name in (*KEYS, "calls", "ns")}
+    )
     found = found.groupby(KEYS, observed=True, sort=False)[["calls", "ns"]].sum().reset_index()
     totals = pd.Series({cause: intervals.total(time.spans(cause)) for cause in time.parts})
     # Ranges that overlap without being one in the other share it.
@@ -50,7 +54,7 @@ def parts(rank: RecordedRank, time: Partition) -> pd.DataFrame:
     )[["rank", "repeat", *KEYS, "calls_per_step", "ms_per_step"]]
 
 
-def _of_cause(rank: RecordedRank, time: Partition, cause: str) -> pd.DataFrame:
+def _of_cause(rank: RecordedRank, time: Partition, cause: str) -> dict[str, NDArray[Any]]:
     top = cause.partition(".")[0]
     if len(rank.kernels) and top in _OF_KERNELS:
         return _kernels(rank, time, cause, top)
@@ -66,7 +70,7 @@ def _of_cause(rank: RecordedRank, time: Partition, cause: str) -> pd.DataFrame:
     return _rows(cause, modules, names, "", own[rows])
 
 
-def _kernels(rank: RecordedRank, time: Partition, cause: str, top: str) -> pd.DataFrame:
+def _kernels(rank: RecordedRank, time: Partition, cause: str, top: str) -> dict[str, NDArray[Any]]:
     kinds = texts(rank.kernels["kind"])
     of_cause = kinds == _KINDS.get(top, "copy")
     if top == "exposed_copies":
@@ -81,7 +85,10 @@ def _kernels(rank: RecordedRank, time: Partition, cause: str, top: str) -> pd.Da
 
 def _rows(
     cause: str, module: Any, operator: Any, kernel: Any, ns: NDArray[np.int64]
-) -> pd.DataFrame:
+) -> dict[str, NDArray[Any]]:
     keys = {"cause": cause, "module": module, "operator": operator, "kernel": kernel}
-    rows = pd.DataFrame({**keys, "calls": 1, "ns": ns})
-    return rows[(rows["ns"] > 0).to_numpy()]
+    kept = ns > 0
+    same = {
+        name: np.broadcast_to(np.asarray(key, dtype=object), ns.shape) for name, key in keys.items()
+    }
+    return {name: of[kept] for name, of in {**same, "calls": np.ones_like(ns), "ns": ns}.items()}
