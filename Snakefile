@@ -20,7 +20,9 @@ onstart:
         job_environment.start_job_server(dag.plan.analyses)
     if workflow.is_main_process and workflow.local_exec:
         job_environment.start_loaded_launchers(
-            dag.runs_captured(workflow.dag.needrun_jobs())
+            dag.run(job.wildcards)
+            for job in workflow.dag.needrun_jobs()
+            if job.rule.name.startswith("capture_")
         )
     for damage in damages(dag):
         logger.warning(damage)

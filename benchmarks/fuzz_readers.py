@@ -155,7 +155,7 @@ def _converted(tool: str, path: Path, folder: Path) -> Outcome:
     """Return what becomes of one file."""
     raw = Raw(path=path, label="rank0_dp0_tp0_pp0", rank=0, repeat=0, scratch=folder)
     try:
-        part = _convert_one(tool, raw, folder, folder / "tables")
+        part = _convert_one(tool, raw, folder, folder / "tables", is_small=True)
     except MemoryError:
         return Outcome("over limits", "memory", "")
     except BaseException:  # noqa: BLE001 - whatever it is, it is a finding

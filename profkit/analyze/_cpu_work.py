@@ -19,9 +19,14 @@ def by_name(cpu_ops: pd.DataFrame, spans: Intervals) -> pd.DataFrame:
     total = intervals.overlap(_spans(cpu_ops), spans)
     own = total - calltree.sums(parents(cpu_ops), total, len(cpu_ops))
     # Ranges that end on another thread may outlast their parent: less than 0 is none.
-    kept = own > 0
-    rows = pd.DataFrame({"name": cpu_ops["name"][kept].astype(object), "time_ns": own[kept]})
-    sums = rows.groupby("name").sum().reset_index()
+    names = cpu_ops["name"].cat
+    time_ns = calltree.sums(
+        np.asarray(names.codes, dtype=np.int64), own.clip(min=0), len(names.categories)
+    )
+    found = np.flatnonzero(time_ns)
+    sums = pd.DataFrame(
+        {"name": names.categories.to_numpy(object)[found], "time_ns": time_ns[found]}
+    )
     return sums.sort_values("time_ns", ascending=False, ignore_index=True)
 
 

@@ -1,5 +1,8 @@
 """The largest gaps of GPUs: the kernels around them, and the work of the CPU meanwhile."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -15,25 +18,28 @@ from profkit.tables.tree_paths import SEPARATOR
 
 def gap_rows(
     where: dict[str, int], found: Gaps, windows: pd.DataFrame, blocked: Intervals
-) -> pd.DataFrame:
-    """Return the gaps of one GPU that reach into its `windows`, one row each."""
+) -> dict[str, NDArray[Any]]:
+    """Return the columns of the gaps of one GPU, and how much of each is in its `windows`."""
     frame = windows.sort_values("start_ns")
     inside = intervals.union(intervals.intervals(frame["start_ns"], frame["end_ns"]))
     begun = np.searchsorted(frame["start_ns"].to_numpy(np.int64), found.spans[:, 0], side="right")
-    rows = pd.DataFrame(
-        {
-            **where,
-            "step": frame["step"].to_numpy()[(begun - 1).clip(min=0)],
-            "at_ns": found.spans[:, 0] - frame["start_ns"].iloc[0],
-            "gap_ns": intervals.overlap(found.spans, inside),
-            "start_ns": found.spans[:, 0],
-            "end_ns": found.spans[:, 1],
-            "before": found.before,
-            "after": found.after,
-            "drained": intervals.contains(blocked, found.spans[:, 0]),
-        }
-    )
-    return rows[rows["gap_ns"] > 0]
+    count = len(found.spans)
+    return {
+        **{name: np.full(count, number) for name, number in where.items()},
+        "step": frame["step"].to_numpy()[(begun - 1).clip(min=0)],
+        "at_ns": found.spans[:, 0] - frame["start_ns"].iloc[0],
+        "gap_ns": intervals.overlap(found.spans, inside),
+        "start_ns": found.spans[:, 0],
+        "end_ns": found.spans[:, 1],
+        "before": found.before,
+        "after": found.after,
+        "drained": intervals.contains(blocked, found.spans[:, 0]),
+    }
+
+
+def joined(parts: Sequence[Mapping[str, NDArray[Any]]]) -> pd.DataFrame:
+    """Return the columns of all `parts` as one table: a table of each takes as long as its rows."""
+    return pd.DataFrame({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
 
 def largest(

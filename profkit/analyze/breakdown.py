@@ -11,7 +11,8 @@ from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.glob_match import matching
 from profkit.analyze.shared.intervals import Intervals
-from profkit.analyze.shared.step_windows import WHERE, extents, of_repeat, until_gpu_done
+from profkit.analyze.shared.lanes import Lanes
+from profkit.analyze.shared.step_windows import WHERE, extents, until_gpu_done
 from profkit.core.formatting import counted, ranks_and_repeats
 from profkit.core.result import Abstention, Chart, Metric, Result, table
 from profkit.core.settings import Settings
@@ -136,41 +137,37 @@ def _parts(
     absent = set() if len(kernels) else {"kernel", "copy", "set"}
     if kernels.empty and runtime_calls.empty:
         absent.add("runtime")
-    found = []
-    for where, rows in windows.groupby(WHERE, observed=True):
-        ops, work, calls = (
-            of_repeat(events, where) for events in (cpu_ops, kernels, runtime_calls)
-        )
-        active = _active(ops, work, calls, config)
-        spans = {name: periods for name, periods in active.items() if name not in absent}
-        frame = _spans(rows)
-        parts = {"step_time_ns": frame[:, 1] - frame[:, 0]} | _divided(frame, spans)
-        found.append(rows[[*WHERE, "step"]].assign(**parts))
-    return pd.concat(found, ignore_index=True)
+    lanes = Lanes([windows, cpu_ops, kernels, runtime_calls])
+    active = _active(cpu_ops, kernels, runtime_calls, lanes, config)
+    spans = {name: periods for name, periods in active.items() if name not in absent}
+    rows = windows.sort_values(WHERE, kind="stable", ignore_index=True)
+    frame = lanes.spans(rows)
+    parts = {"step_time_ns": frame[:, 1] - frame[:, 0]} | _divided(frame, spans)
+    return rows[[*WHERE, "step"]].assign(**parts)
 
 
 def _active(
-    cpu_ops: pd.DataFrame, kernels: pd.DataFrame, runtime_calls: pd.DataFrame, config: Config
+    cpu_ops: pd.DataFrame,
+    kernels: pd.DataFrame,
+    runtime_calls: pd.DataFrame,
+    lanes: Lanes,
+    config: Config,
 ) -> dict[str, Intervals]:
-    """Return the intervals in which each category is active on one rank, as unions."""
+    """Return the intervals in which each category is active on each rank, as unions."""
     communicates = matching(cpu_ops["name"], config.host_communication)
     loads = matching(cpu_ops["name"], config.data_loading)
     works = (cpu_ops["kind"] == "operator").to_numpy() | matching(cpu_ops["name"], config.host_work)
-    ops, work = _spans(cpu_ops), _spans(kernels)
+    ops, work = lanes.spans(cpu_ops), lanes.spans(kernels)
     spans = {
         category: work[(kernels["kind"] == kind).to_numpy()] for kind, category in _DEVICE.items()
     }
     spans |= {
         "communication": np.concatenate((spans["communication"], ops[communicates])),
-        "runtime": _spans(runtime_calls),
+        "runtime": lanes.spans(runtime_calls),
         "data_loading": ops[loads],
         "other_cpu": ops[works & ~communicates & ~loads],
     }
     return {name: intervals.union(periods) for name, periods in spans.items()}
-
-
-def _spans(rows: pd.DataFrame) -> Intervals:
-    return intervals.intervals(rows["start_ns"], rows["end_ns"])
 
 
 def _divided(windows: Intervals, spans: Mapping[str, Intervals]) -> dict[str, np.ndarray]:

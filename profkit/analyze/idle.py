@@ -1,6 +1,6 @@
 """Idle time: when GPUs have nothing to do, what they wait for, and what the CPU did then."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from profkit.analyze._cpu_work import by_name
 from profkit.analyze._gaps import CAUSES, Gaps, by_cause, gaps, with_edges
-from profkit.analyze._largest_gaps import gap_rows, largest, with_cpu_work
+from profkit.analyze._largest_gaps import gap_rows, joined, largest, with_cpu_work
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.blocking_calls import blocked_calls, waits_for_gpu
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.launch_calls import CALLS, launches
-from profkit.analyze.shared.step_windows import WHERE, filtered, of_repeat, step_windows
+from profkit.analyze.shared.step_windows import WHERE, by_repeat, filtered, step_windows
 from profkit.core.formatting import counted
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
@@ -61,8 +61,8 @@ class _Device:
     """When the CPU waits for the GPU."""
     causes: dict[str, Intervals]
 
-    def gap_rows(self) -> pd.DataFrame:
-        """Return one row per gap that reaches into the windows."""
+    def gap_rows(self) -> dict[str, NDArray[Any]]:
+        """Return the columns of `gap_rows` for its gaps."""
         where = dict(zip(_DEVICE, self.where, strict=True))
         return gap_rows(where, self.gaps, self.windows, self.waiting)
 
@@ -91,8 +91,9 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     windows, missing = step_windows(steps, kernels, config.skip_first)
     launched = launches(kernels, runtime_calls)
     devices = list(_devices(kernels, launched, runtime_calls, windows, config))
-    parts = pd.concat([_parts(device) for device in devices], ignore_index=True)
-    rows = pd.concat([device.gap_rows() for device in devices])
+    parts = _parts(devices)
+    rows = joined([device.gap_rows() for device in devices])
+    rows = rows[(rows["gap_ns"] > 0).to_numpy()]
     threads = _launching_threads(kernels, launched)
     gap_table = largest(rows, kernels, launched, config.short_gap_ns, config.largest)
     gap_table = with_cpu_work(gap_table, cpu_ops, python_calls, annotations, threads)
@@ -209,16 +210,22 @@ def _spans(calls: pd.DataFrame) -> dict[tuple[Any, ...], Intervals]:
     }
 
 
-def _parts(device: _Device) -> pd.DataFrame:
-    """Return one row per step of the device with the idle time of each cause."""
-    frame = intervals.intervals(device.windows["start_ns"], device.windows["end_ns"])
-    times = {
-        f"{cause}_ns": intervals.overlap(frame, spans) for cause, spans in device.causes.items()
-    }
-    rows = device.windows[[*WHERE, "step"]].assign(
-        device=device.where[2], time_ns=frame[:, 1] - frame[:, 0], idle_ns=sum(times.values())
-    )
-    return rows.assign(**times)
+def _parts(devices: Sequence[_Device]) -> pd.DataFrame:
+    """Return one row per step of each device with the idle time of each cause."""
+    times = []
+    for device in devices:
+        frame = intervals.intervals(device.windows["start_ns"], device.windows["end_ns"])
+        causes = {name: intervals.overlap(frame, spans) for name, spans in device.causes.items()}
+        times.append(
+            {
+                **{name: device.windows[name].to_numpy() for name in (*WHERE, "step")},
+                "device": np.full(len(frame), device.where[2]),
+                "time_ns": frame[:, 1] - frame[:, 0],
+                "idle_ns": np.sum([*causes.values()], axis=0),
+                **{f"{name}_ns": spent for name, spent in causes.items()},
+            }
+        )
+    return joined(times)
 
 
 def _shares(parts: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
@@ -239,10 +246,11 @@ def _host_work_of(
 ) -> pd.DataFrame:
     """Return the operators that launching threads ran while a GPU waited for the CPU."""
     found, waited = [], 0
+    ops_of, threads_of = by_repeat(cpu_ops), by_repeat(threads)
     for device in devices:
         inside = intervals.intervals(device.windows["start_ns"], device.windows["end_ns"])
         spans = intervals.intersection(device.causes["host"], intervals.union(inside))
-        ops, launching = of_repeat(cpu_ops, device.where), of_repeat(threads, device.where)["tid"]
+        ops, launching = ops_of(device.where[:2]), threads_of(device.where[:2])["tid"]
         found.append(by_name(filtered(ops, ops["tid"].isin(launching) | threads.empty), spans))
         waited += intervals.total(spans)
     sums = pd.concat(found).groupby("name").sum().reset_index()

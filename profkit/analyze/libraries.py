@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from profkit.analyze.base import analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.intervals import Intervals
+from profkit.analyze.shared.lanes import Lanes
 from profkit.analyze.shared.step_windows import WHERE, step_windows
 from profkit.core.formatting import counted
 from profkit.core.result import Abstention, Chart, Metric, Result, table
@@ -23,6 +24,10 @@ from profkit.tables.kernel_names import (
 )
 
 _DEVICE = [*WHERE, "device"]
+_MEASURED = (
+    *("start_ns", "end_ns", "inside_ns", "occupancy_percent", "blocks_per_sm"),
+    *("tensor_cores", "tensorboard"),
+)
 _TITLES = {
     "busy_share": "Kernels run, of the time of the steps (GPU utilisation in TensorBoard)",
     "sm_efficiency_share": "Estimated SM efficiency, over the time of the steps",
@@ -59,10 +64,13 @@ def analyze(kernels: pd.DataFrame, steps: pd.DataFrame, config: Config) -> Resul
     if work.empty:
         return Result.abstain("libraries", "no kernel of a GPU was recorded")
     windows, missing = step_windows(steps, kernels, config.skip_first)
-    rows = _described(work, windows, config)
+    frames = work[_DEVICE].drop_duplicates().merge(windows, on=WHERE)
+    lanes = Lanes([work, frames], _DEVICE)
+    inside = intervals.union(lanes.spans(frames))
+    rows = _described(work, lanes.spans(work), inside, config)
     if not rows["inside_ns"].any():
         return Result.abstain("libraries", "no kernel runs in the steps that count")
-    by_library = _by_library(rows, windows)
+    by_library = _by_library(rows, lanes.spans(work), inside)
     by_device = _by_device(rows, windows)
     note = _note(by_device)
     return Result(
@@ -87,24 +95,21 @@ def analyze(kernels: pd.DataFrame, steps: pd.DataFrame, config: Config) -> Resul
     )
 
 
-def _described(work: pd.DataFrame, windows: pd.DataFrame, config: Config) -> pd.DataFrame:
-    """Return the kernels with library, use of tensor cores and their time in the steps in ns."""
+def _described(
+    work: pd.DataFrame, spans: Intervals, inside: Intervals, config: Config
+) -> pd.DataFrame:
+    """Return the kernels with library, use of tensor cores and their time `inside` steps in ns."""
     # Decided once for each distinct name.
     names = work["name"].astype("category").cat
     texts = [str(name) for name in names.categories]
     codes = names.codes.to_numpy()
     known = np.array([contains_any(text, TENSORBOARD_TENSOR_CORES) for text in texts])
     later = np.array([contains_any(text, config.tensor_cores) for text in texts])
-    inside = np.zeros(len(work), dtype=np.int64)
-    spans = intervals.intervals(work["start_ns"], work["end_ns"])
-    frames = _frames(windows)
-    for where, rows in work.groupby(WHERE, observed=True).indices.items():
-        inside[rows] = intervals.overlap(spans[rows], frames.get(where, intervals.nothing()))
     return work.assign(
         library=np.array([library(text) for text in texts], dtype=object)[codes],
         tensorboard=known[codes],
         tensor_cores=(known | later)[codes],
-        inside_ns=inside,
+        inside_ns=intervals.overlap(spans, inside),
     )
 
 
@@ -115,20 +120,24 @@ def _frames(windows: pd.DataFrame) -> dict[Any, Intervals]:
     }
 
 
-def _by_library(rows: pd.DataFrame, windows: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per library, the one with most time first."""
+def _by_library(rows: pd.DataFrame, spans: Intervals, inside: Intervals) -> pd.DataFrame:
+    """Return one row per library, the one with most time first.
+
+    `spans` are those of the rows, `inside` the steps, each GPU at a time of its own.
+    """
     groups = rows.groupby("library", observed=True)
     total = groups["inside_ns"].sum()
     tensor = (rows["inside_ns"] * rows["tensor_cores"]).groupby(rows["library"]).sum()
-    frames = _frames(windows)
-    covered = pd.Series({name: _covered_ns(kernels, frames) for name, kernels in groups})
+    covered = pd.Series(
+        {name: _covered_ns(spans[kernels], inside) for name, kernels in groups.indices.items()}
+    )
     found = pd.DataFrame(
         {
             "calls": groups.size(),
             "names": groups["name"].nunique(),
             "total_ns": total,
             "covered_ns": covered,
-            "share": covered / max(_covered_ns(rows, frames), 1),
+            "share": covered / max(_covered_ns(spans, inside), 1),
             "tensor_core_share": tensor / total.where(total > 0),
         }
     )
@@ -136,46 +145,40 @@ def _by_library(rows: pd.DataFrame, windows: pd.DataFrame) -> pd.DataFrame:
     return flat.sort_values("covered_ns", ascending=False, kind="stable", ignore_index=True)
 
 
-def _covered_ns(rows: pd.DataFrame, frames: dict[Any, Intervals]) -> int:
-    """Return the ns of the union of kernels on each device in the steps, summed over devices."""
-    return sum(
-        int(intervals.overlap(frames[where[:2]], _union(kernels)).sum())
-        for where, kernels in _groups(rows).items()
-        if where[:2] in frames
-    )
-
-
-def _groups(rows: pd.DataFrame) -> dict[tuple[Any, ...], pd.DataFrame]:
-    found: dict[Any, pd.DataFrame] = dict(iter(rows.groupby(_DEVICE, observed=True)))
-    return found
-
-
-def _union(rows: pd.DataFrame) -> Intervals:
-    return intervals.union(intervals.intervals(rows["start_ns"], rows["end_ns"]))
+def _covered_ns(spans: Intervals, inside: Intervals) -> int:
+    """Return the ns of the union of kernels in the steps, summed over devices."""
+    return intervals.total(intervals.intersection(intervals.union(spans), inside))
 
 
 def _by_device(rows: pd.DataFrame, windows: pd.DataFrame) -> pd.DataFrame:
     frames = _frames(windows)
+    measured = {name: rows[name].to_numpy() for name in _MEASURED}
+    groups: dict[Any, Any] = dict(rows.groupby(_DEVICE, observed=True).indices)
     return pd.DataFrame(
         [
-            dict(zip(_DEVICE, where, strict=True)) | _efficiency(kernels, frames[where[:2]])
-            for where, kernels in _groups(rows).items()
+            dict(zip(_DEVICE, where, strict=True))
+            | _efficiency({name: of[own] for name, of in measured.items()}, frames[where[:2]])
+            for where, own in groups.items()
             if where[:2] in frames
         ]
     )
 
 
-def _efficiency(rows: pd.DataFrame, frame: Intervals) -> dict[str, float]:
+def _efficiency(rows: dict[str, NDArray[Any]], frame: Intervals) -> dict[str, float]:
     time, inside = intervals.total(frame), rows["inside_ns"]
-    rated = inside.where(rows["occupancy_percent"] >= 0, 0)
-    occupied = (rows["occupancy_percent"].fillna(0) * rated).sum()
-    resident = rows[rows["blocks_per_sm"] > 0]
+    rated = np.where(rows["occupancy_percent"] >= 0, inside, 0)
+    occupied = (np.nan_to_num(rows["occupancy_percent"]) * rated).sum()
+    spans = intervals.intervals(rows["start_ns"], rows["end_ns"])
+    resident = rows["blocks_per_sm"] > 0
+    busy = intervals.overlap(frame, intervals.union(spans)).sum()
     return {
         "time_ns": time,
         "kernel_ns": int(inside.sum()),
-        "busy_share": _ratio(intervals.overlap(frame, _union(rows)).sum(), time),
-        "sm_efficiency_share": _ratio(_efficient_ns(resident, frame), time)
-        if len(resident)
+        "busy_share": _ratio(busy, time),
+        "sm_efficiency_share": _ratio(
+            _efficient_ns(spans[resident], rows["blocks_per_sm"][resident], frame), time
+        )
+        if resident.any()
         else math.nan,
         "occupancy_percent": _ratio(occupied, rated.sum()),
         "tensor_core_share": _ratio((inside * rows["tensor_cores"]).sum(), inside.sum()),
@@ -183,13 +186,10 @@ def _efficiency(rows: pd.DataFrame, frame: Intervals) -> dict[str, float]:
     }
 
 
-def _efficient_ns(rows: pd.DataFrame, frame: Intervals) -> float:
+def _efficient_ns(spans: Intervals, per_sm: NDArray[Any], frame: Intervals) -> float:
     """Return the time in `frame`, weighted by the blocks per SM of all kernels, at most 1."""
-    origin = int(rows["start_ns"].min())
-    start = (rows["start_ns"] - origin).to_numpy(np.int64)
-    end = (rows["end_ns"] - origin).to_numpy(np.int64)
-    blocks = rows["blocks_per_sm"].to_numpy(np.float64)
-    times = np.concatenate((start, end))
+    origin, blocks = int(spans[:, 0].min()), per_sm.astype(np.float64)
+    times = (spans - origin).T.ravel()
     order = np.argsort(times, kind="stable")
     level = np.cumsum(np.concatenate((blocks, -blocks))[order])
     return _integral_within(times[order], level.clip(0, 1), frame - origin)

@@ -8,7 +8,7 @@ import pandas as pd
 
 from profkit.analyze.base import analysis
 from profkit.analyze.shared import intervals
-from profkit.analyze.shared.intervals import Intervals
+from profkit.analyze.shared.lanes import Lanes
 from profkit.analyze.shared.step_windows import WHERE, step_windows, with_clock
 from profkit.core.formatting import ranks_and_repeats
 from profkit.core.result import Abstention, Chart, Metric, Result, table
@@ -18,6 +18,7 @@ _GAIN = (
     "Per step of a rank. The gain is at most the exposed time, waiting for a late rank included, "
     "and its share is of the step time. Collectives that run side by side both count."
 )
+_DEVICE = [*WHERE, "device"]
 _TIMES = ["communication_ns", "hidden_ns", "exposed_ns"]
 
 
@@ -94,23 +95,24 @@ def _in_steps(
     windows: pd.DataFrame, communication: pd.DataFrame, compute: pd.DataFrame
 ) -> pd.DataFrame:
     """Return the times of each operation in each step, the mean over the devices that have it."""
-    key = [*WHERE, "device"]
+    named = communication[[*_DEVICE, "operation"]].drop_duplicates()
+    frames = named.merge(windows[[*WHERE, "step", "start_ns", "end_ns"]], on=WHERE)
+    lanes = Lanes([communication, compute, frames], _DEVICE)
     # Only a kernel on the same device hides anything.
-    cover = {where: _union(rows) for where, rows in compute.groupby(key, observed=True)}
+    cover, spans, inside = map(lanes.spans, (compute, communication, frames))
+    cover = intervals.union(cover)
     parts = []
-    for where, rows in communication.groupby([*key, "operation"], observed=True):
-        spans = _union(rows)
-        hidden = intervals.intersection(spans, cover.get(where[:3], intervals.nothing()))
-        same = (windows["rank"] == where[0]) & (windows["repeat"] == where[1])
-        frame = windows[same]
-        inside = intervals.intervals(frame["start_ns"], frame["end_ns"])
+    rows_of = communication.groupby("operation", observed=True).indices
+    for operation, rows in frames.groupby("operation", observed=True).indices.items():
+        active = intervals.union(spans[rows_of[operation]])
         times = {
-            "communication_ns": intervals.overlap(inside, spans),
-            "hidden_ns": intervals.overlap(inside, hidden),
+            "communication_ns": intervals.overlap(inside[rows], active),
+            "hidden_ns": intervals.overlap(inside[rows], intervals.intersection(active, cover)),
         }
-        parts.append(frame[[*WHERE, "step"]].assign(operation=str(where[3]), **times))
+        parts.append(frames.iloc[rows][[*_DEVICE, "step", "operation"]].assign(**times))
     # Devices of one rank wait at the same time: a sum could be longer than the step.
-    means = pd.concat(parts).groupby([*WHERE, "step", "operation"], observed=True).mean()
+    of_devices = pd.concat(parts).sort_values(_DEVICE, kind="stable").drop(columns="device")
+    means = of_devices.groupby([*WHERE, "step", "operation"], observed=True).mean()
     return means.reset_index()
 
 
@@ -148,10 +150,6 @@ def _by_operation(
         .sort_values(["most", *key[::-1]], ascending=[False, True, True], ignore_index=True)
         .drop(columns="most")
     )
-
-
-def _union(rows: pd.DataFrame) -> Intervals:
-    return intervals.union(intervals.intervals(rows["start_ns"], rows["end_ns"]))
 
 
 def _by_rank(by_step: pd.DataFrame) -> pd.DataFrame:

@@ -101,7 +101,7 @@ def _summary(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:
         rows["duration_ns"] > 0
     )
     rates = bandwidth.groupby([rows[name] for name in key], observed=True)
-    covered = pd.Series({where: _covered_ns(part) for where, part in groups})
+    covered = _covered_ns(rows, key)
     found = pd.DataFrame(
         {
             "count": groups.size(),
@@ -118,12 +118,16 @@ def _summary(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:
     return flat.sort_values("total_ns", ascending=False, kind="stable", ignore_index=True)
 
 
-def _covered_ns(rows: pd.DataFrame) -> int:
-    """Return the ns of the union of the transfers on each device, summed over devices."""
-    return sum(
-        intervals.total(intervals.union(intervals.intervals(part["start_ns"], part["end_ns"])))
-        for _, part in rows.groupby([*WHERE, "device"], observed=True)
+def _covered_ns(rows: pd.DataFrame, key: list[str]) -> "pd.Series[int]":
+    """Return by `key` the ns of the union of the transfers on each device, summed over devices."""
+    of_device = [*WHERE, "device", *(name for name in key if name not in WHERE)]
+    device = np.asarray(rows.groupby(of_device, observed=True).ngroup(), dtype=np.int64)
+    spans = intervals.intervals(rows["start_ns"], rows["end_ns"])
+    numbers, first = np.unique(device, return_index=True)
+    covered = rows.iloc[first][of_device].assign(
+        covered_ns=intervals.covered(spans, device, len(numbers))
     )
+    return covered.groupby(key, observed=True)["covered_ns"].sum()
 
 
 def _tables(rows: pd.DataFrame, by_direction: pd.DataFrame, config: Config) -> dict[str, Table]:
@@ -209,7 +213,7 @@ def _metrics(rows: pd.DataFrame, total_ns: int) -> dict[str, Metric]:
     values: tuple[tuple[str, float, str, Literal["lower", "higher"], str], ...] = (
         (
             "covered_share",
-            _covered_ns(rows) / max(total_ns, 1),
+            _covered_ns(rows, ["repeat"]).sum() / max(total_ns, 1),
             "share",
             "lower",
             "Copies and sets, hidden or not, of the step time, mean over ranks",

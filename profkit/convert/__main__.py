@@ -24,6 +24,7 @@ from profkit.convert._gone_files import apart, parts_of
 from profkit.convert._harness_tables import hosts_table, rank_of, steps_table
 from profkit.convert._join_parts import Part, file_label, join, referenced_rows, with_unique_ids
 from profkit.convert._parquet import write
+from profkit.convert._part_tables import write_part
 from profkit.convert._parts_of_ranks import FILES, copy_files, read_parts, write_parts
 from profkit.convert.base import Raw
 from profkit.core import job_usage, progress_events, registry, run_settings
@@ -41,6 +42,8 @@ from profkit.process import helpers, malloc
 
 _LARGE_BYTES = 64 << 20
 """Smaller files are converted before another process could help."""
+_SMALL_BYTES = 8 << 20
+"""Of smaller files that will be joined the tables take as much room as the file, for a while."""
 _DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -301,7 +304,13 @@ def convert_files(
     """Convert each raw file, in `pool` if it is there, and return the parts in order."""
     shared = pool if len(raws) == 1 else None
     jobs = [
-        (tool, replace(raw, helpers=shared, scratch=scratch), files, scratch / str(number))
+        (
+            tool,
+            replace(raw, helpers=shared, scratch=scratch),
+            files,
+            scratch / str(number),
+            len(raws) > 1 and raw.path.stat().st_size < _SMALL_BYTES,
+        )
         for number, raw in enumerate(raws)
     ]
     if len(jobs) <= 1 or not pool:
@@ -315,13 +324,13 @@ def convert_files(
         ) from None
 
 
-def _convert_one(tool: str, raw: Raw, files: Path, folder: Path) -> Part:
-    """Convert one raw file to a Parquet file in `folder` for each table that has rows.
+def _convert_one(tool: str, raw: Raw, files: Path, folder: Path, is_small: bool) -> Part:
+    """Convert one raw file to a file in `folder` for each table that has rows.
 
     Whatever is wrong with the file is a note, and the others are converted.
     """
     try:
-        return _converted(tool, raw, files, folder)
+        return _converted(tool, raw, files, folder, is_small)
     except Exception as error:
         if isinstance(error, MemoryError) or getattr(error, "errno", 0) in _DISK_IS_FULL:
             raise
@@ -333,20 +342,20 @@ def _convert_one(tool: str, raw: Raw, files: Path, folder: Path) -> Part:
         return Part(raw=raw, folder=None, notes=(f"Not read: {reason}",))
 
 
-def _converted(tool: str, raw: Raw, files: Path, folder: Path) -> Part:
+def _converted(tool: str, raw: Raw, files: Path, folder: Path, is_small: bool) -> Part:
     converted = converter(tool).run(raw, files)
     folder.mkdir()
     rows: dict[str, int] = {}
     for name, table in converted.tables.items():
-        path = folder / f"{name}.parquet"
         if callable(table):
-            rows[name] = table(path)
+            rows[name] = table(folder / f"{name}.parquet")
         else:
             chunks = [table] if isinstance(table, pa.Table) else table
             # Of a thousand ranks most tables are empty, and a file takes as long as a small table.
             some = (chunk for chunk in chunks if len(chunk))
             if (first := next(some, None)) is not None:
-                rows[name] = write(path, name, chain([first], some), behind=raw.cores > 1)
+                every, behind = chain([first], some), raw.cores > 1
+                rows[name] = write_part(folder, name, every, is_small=is_small, behind=behind)
     return Part(raw=raw, folder=folder, rows=referenced_rows(rows), notes=tuple(converted.notes))
 
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from profkit.convert import STEPS
 from profkit.convert._parquet import write
+from profkit.convert._part_tables import part_column, part_tables, row_groups, spans
 from profkit.convert.base import Raw
 from profkit.tables import schema
 
@@ -39,7 +39,7 @@ _LEAST = dict.fromkeys(_CORRELATIONS, 1)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """The conversion of one raw file: a folder with a Parquet file for each table with rows."""
+    """The conversion of one raw file: a folder with a file for each table with rows."""
 
     raw: Raw
     folder: Path | None
@@ -136,22 +136,13 @@ def _listed(numbers: Iterable[int]) -> str:
 def _ranks(part: Part) -> set[int]:
     """Return the known ranks of all rows; where statistics suffice, nothing is read."""
     found: set[int] = set()
-    for path in _files(part):
-        with pq.ParquetFile(path) as file:
-            spans = _spans(file, "rank")
-            if any(least != most for least, most in spans):
-                found |= set(np.unique(file.read(["rank"])["rank"].to_numpy()).tolist())
-            else:
-                found |= {least for least, _ in spans}
+    for path in part_tables(part.folder).values():
+        known = spans(path, "rank")
+        if any(least != most for least, most in known):
+            found |= set(np.unique(part_column(path, "rank")).tolist())
+        else:
+            found |= {least for least, _ in known}
     return {rank for rank in found if rank >= 0}
-
-
-def _spans(file: pq.ParquetFile, column: str) -> list[tuple[int, int]]:
-    """Return the least and the largest number in each group of rows, from statistics."""
-    at = file.schema_arrow.get_field_index(column)
-    groups = (file.metadata.row_group(number) for number in range(file.num_row_groups))
-    columns = (group.column(at).statistics for group in groups)
-    return [(known.min, known.max) for known in columns if known and known.has_min_max]
 
 
 def _with_offsets(group: Sequence[Part]) -> Iterator[Part]:
@@ -192,25 +183,20 @@ class _Seen:
         return moved
 
     def _found(self, part: Part) -> Iterator[tuple[int, int]]:
-        for path in _files(part):
-            if path.stem in self.tables:
-                with pq.ParquetFile(path) as file:
-                    for column in set(self.columns) & set(file.schema_arrow.names):
-                        yield from _known(file, column)
+        for name, path in part_tables(part.folder).items():
+            if name in self.tables:
+                for key in set(self.columns) & set(schema.TABLES[name].names):
+                    yield from _known(path, key)
 
 
-def _known(file: pq.ParquetFile, column: str) -> list[tuple[int, int]]:
+def _known(path: Path, name: str) -> list[tuple[int, int]]:
     """Return the least and the largest id in groups of rows; where some have none, of all rows."""
-    spans, none_below = _spans(file, column), _LEAST.get(column, 0)
-    if all(least >= none_below for least, _ in spans):
-        return spans
-    values = file.read([column])[column].to_numpy()
+    known, none_below = spans(path, name), _LEAST.get(name, 0)
+    if all(least >= none_below for least, _ in known):
+        return known
+    values = part_column(path, name)
     values = values[values >= none_below]
     return [(int(values.min()), int(values.max()))] if len(values) else []
-
-
-def _files(part: Part) -> list[Path]:
-    return sorted(part.folder.glob("*.parquet")) if part.folder else []
 
 
 def join(path: Path, name: str, parts: Sequence[Part]) -> None:
@@ -226,12 +212,9 @@ def join(path: Path, name: str, parts: Sequence[Part]) -> None:
 def _joined(name: str, parts: Sequence[Part]) -> Iterator[pa.Table]:
     """Yield the rows of all parts, a row group at a time."""
     for part in parts:
-        path = part.folder and part.folder / f"{name}.parquet"
-        if not path or not path.is_file():
-            continue
-        with pq.ParquetFile(path) as file:
-            for group in range(file.num_row_groups):
-                yield _with_changes(file.read_row_group(group), part)
+        path = part_tables(part.folder).get(name)
+        for rows in row_groups(path) if path else ():
+            yield _with_changes(rows, part)
 
 
 def _with_changes(rows: pa.Table, part: Part) -> pa.Table:

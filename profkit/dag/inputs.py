@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -101,11 +101,6 @@ class Dag:
     def capture_rules(self) -> list[CaptureRule]:
         """Return the rules of all captures, in the order in which they are captured."""
         return list(capture_rules(self.plan, self.captured_tools))
-
-    def runs_captured(self, jobs: Iterable[Any]) -> list[Run]:
-        """Return the run of each capture among `jobs` of Snakemake."""
-        rules = {rule.name for rule in self.capture_rules}
-        return [self.run(job.wildcards) for job in jobs if job.rule.name in rules]
 
     def capture_threads(self, tool: str, cores: int | None) -> int:
         """Return all cores, so that nothing runs beside a capture, unless that is configured.

@@ -118,7 +118,8 @@ def _tables(
         path = _table(folder, tool, name)
         try:
             hashes[str(path)] = job_record.verified(path)
-            found[name] = pq.read_table(path, filters=pc.field("repeat") == repeat).to_pandas()
+            rows = pq.read_table(path, filters=pc.field("repeat") == repeat)
+            found[name] = rows.to_pandas(split_blocks=True, self_destruct=True)
         except FileNotFoundError:
             known = ", ".join(sorted(folder.name for folder in RUNS.glob("*"))) or "none"
             hint = f"the runs in {RUNS}: {known}"

@@ -7,15 +7,15 @@ import pytest
 
 from profkit.convert import _join_parts
 from profkit.convert._join_parts import Part, join, with_unique_ids
-from profkit.convert._parquet import write
+from profkit.convert._part_tables import write_part
 from profkit.convert.base import Raw
 from profkit.tables import schema
 
 ALONE = "Import this file alone to keep its own."
 
 
-@pytest.fixture
-def part(tmp_path):
+@pytest.fixture(params=[False, True], ids=["of large files", "of small files"])
+def part(request, tmp_path):
     """Return a function that makes the part of a file that was taken as `rank`."""
 
     def made(name, rank, repeat=0, **tables):
@@ -27,7 +27,7 @@ def part(tmp_path):
             frame = schema.frame(table, [{"repeat": repeat, **row} for row in of_table])
             columns = {column: frame[column].to_numpy() for column in schema.TABLES[table].names}
             made = schema.table(table, columns)
-            rows[table] = write(folder / f"{table}.parquet", table, [made])
+            rows[table] = write_part(folder, table, [made], is_small=request.param)
         return Part(raw=raw, folder=folder, rows=_join_parts.referenced_rows(rows))
 
     return made

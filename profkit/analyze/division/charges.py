@@ -9,6 +9,7 @@ from profkit.analyze.division import cpu, gpu
 from profkit.analyze.division.partition import Partition, alone, innermost_time, spans_of
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import calltree, intervals
+from profkit.analyze.shared.glob_match import texts
 from profkit.analyze.shared.intervals import Intervals
 
 Times = NDArray[np.int64]
@@ -17,7 +18,7 @@ Times = NDArray[np.int64]
 def of_kernels(rank: RecordedRank, time: Partition) -> Times:
     """Return the time in ns that each kernel alone is charged with; 0 for what is hidden."""
     charged = np.zeros(len(rank.kernels), dtype=np.int64)
-    kinds = rank.kernels["kind"].astype(object).to_numpy()
+    kinds = texts(rank.kernels["kind"])
     names = gpu.copy_names(rank)
     groups = {gpu.COMPUTING: kinds == "compute", "exposed_sets": kinds == "set"}
     groups |= {f"exposed_copies.{name}": names == name for name in dict.fromkeys(names) if name}

@@ -7,6 +7,7 @@ from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.recorded_rank import COMPILING, RecordedRank
 from profkit.analyze.division.thread_waits import waits
 from profkit.analyze.shared import intervals
+from profkit.analyze.shared.glob_match import texts
 from profkit.analyze.shared.intervals import Intervals
 
 PYTHON, NOT_RECORDED, BLOCKED, START_UP = "python", "not_recorded", "blocked", "start_up"
@@ -33,7 +34,7 @@ def _of_thread(
     """Take of the `owned` spans all that `thread` did in them, calls first."""
     on_thread = rank.call_threads == thread
     near = intervals.overlap(rank.call_spans, owned) > 0
-    names = rank.calls["name"].astype(object).to_numpy()
+    names = texts(rank.calls["name"])
     blocked = np.flatnonzero(on_thread & rank.blocked & near)
     causes = np.where(rank.one_off[blocked], f"{under}.{START_UP}.", f"{under}.{BLOCKED}.")
     causes = causes.astype(object) + pd.Series(names[blocked]).str.replace(".", "_").to_numpy()

@@ -12,6 +12,7 @@ from profkit.analyze.division.cpu_threads import PYTHON, START_UP
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import calltree, intervals
+from profkit.analyze.shared.glob_match import texts
 from profkit.analyze.shared.intervals import Intervals
 from profkit.core.verdict import Evidence
 from profkit.tables.kernel_names import readable
@@ -47,7 +48,7 @@ def details(rank: RecordedRank, time: Partition) -> dict[str, Detail]:
             detail.place = _place(places.of_ops(rank, _of_ops(rank, own)), detail.time_ns)
         elif name == cpu.COMPUTING:
             own = np.where(rank.works, ops, 0)
-            labels = rank.ops["name"].astype(object).to_numpy()
+            labels = texts(rank.ops["name"])
             found |= _parts(name, detail.time_ns, labels, own, whole)
             detail.place = _place(places.of_ops(rank, own), detail.time_ns)
         elif name.startswith(gpu.EXPOSED):
@@ -114,10 +115,9 @@ def _place(found: list[places.Place], total: int) -> str:
 def kernel_labels(rank: RecordedRank) -> NDArray[np.object_]:
     """Return the operator of each kernel; the function of its name where none was recorded."""
     row = _rows_of_ops(rank)
-    names = np.append(rank.ops["name"].astype(object).to_numpy(), "")
+    names = np.append(texts(rank.ops["name"]), "")
     is_operator = np.append((rank.ops["kind"] == "operator").to_numpy(), False)
-    functions = {name: readable(str(name)) for name in rank.kernels["name"].cat.categories}
-    own = rank.kernels["name"].map(functions).astype(object).to_numpy()
+    own = texts(rank.kernels["name"], readable)
     return np.asarray(np.where(is_operator[row], names[row], own))
 
 
@@ -162,7 +162,7 @@ def _outside(rank: RecordedRank, spans: Intervals) -> Evidence:
         "in_operators_share": round(int(working.sum()) / total, 3),
     }
     if working.any():
-        names = rank.ops["name"].astype(object).to_numpy()
+        names = texts(rank.ops["name"])
         evidence["operator"] = str(pd.Series(working).groupby(names).sum().sort_values().index[-1])
     return evidence
 
@@ -189,7 +189,7 @@ def _blocked(
 ) -> None:
     """Say in which calls the time is, how many there are, and the line that made them."""
     call = name.rpartition(".")[2]
-    named = (rank.calls["name"].astype(object).to_numpy() == call) & rank.blocked
+    named = (texts(rank.calls["name"]) == call) & rank.blocked
     rows = named & (intervals.overlap(rank.call_spans, intervals.union(rank.windows)) > 0)
     ops = rank.calls["op"].to_numpy(np.int64)
     row = calltree.positions(rank.ops["op"].to_numpy(np.int64), ops)

@@ -9,6 +9,7 @@ from profkit.analyze.division.partition import Partition, spans_of
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.blocking_calls import waits_for_gpu
+from profkit.analyze.shared.glob_match import texts
 from profkit.analyze.shared.intervals import Intervals
 
 COMPUTING, IDLE = "gpu_computing", "gpu_idle"
@@ -19,7 +20,7 @@ _LAUNCH_NS = 20_000
 def divide(rank: RecordedRank) -> Partition:
     """Divide the periods of a rank that recorded kernels."""
     time = Partition(rank.windows)
-    spans, kind = spans_of(rank.kernels), rank.kernels["kind"].astype(object).to_numpy()
+    spans, kind = spans_of(rank.kernels), texts(rank.kernels["kind"])
     time.take(COMPUTING, spans[kind == "compute"])
     communication = intervals.union(spans[kind == "communication"])
     _divide_communication(rank, time, communication)
@@ -43,7 +44,7 @@ def _divide_communication(rank: RecordedRank, time: Partition, spans: Intervals)
 
 def copy_names(rank: RecordedRank) -> NDArray[np.object_]:
     """Return for each kernel the last part of the id that it has as a copy, "" for no copy."""
-    direction = rank.kernels["copy_kind"].astype(object).to_numpy()
+    direction = texts(rank.kernels["copy_kind"])
     names = np.where(direction == "", "unknown_direction", direction)
     names = np.where(rank.pageable, names + "_pageable", names)
     return np.asarray(np.where((rank.kernels["kind"] == "copy").to_numpy(), names, ""))
@@ -121,7 +122,7 @@ def _give_to_synchronisation(
         return
     length = late[refill, 1] - ends[refill]
     kept = _spread(length, waited)
-    names = rank.calls["name"].astype(object).to_numpy()[rows[last[refill]]]
+    names = texts(rank.calls["name"])[rows[last[refill]]]
     spans = np.column_stack((ends[refill], late[refill, 1]))
     for name in dict.fromkeys(names):
         chosen = kept & (names == name)

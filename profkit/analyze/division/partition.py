@@ -14,6 +14,7 @@ class Partition:
     def __init__(self, whole: Intervals) -> None:
         self.left = intervals.union(whole)
         self.parts: dict[str, list[Intervals]] = {}
+        self._spans: dict[str, Intervals] = {}
 
     def take(self, cause: str, spans: Intervals) -> Intervals:
         """Give `cause` what is left of `spans`, in any order; return that, a union."""
@@ -25,11 +26,15 @@ class Partition:
         if len(taken):
             self.left = intervals.difference(self.left, taken)
             self.parts.setdefault(cause, []).append(taken)
+            self._spans.pop(cause, None)
         return taken
 
     def spans(self, cause: str) -> Intervals:
         """Return the union that `cause` has."""
-        return intervals.union(np.concatenate([intervals.nothing(), *self.parts.get(cause, ())]))
+        if cause not in self._spans:
+            taken = np.concatenate([intervals.nothing(), *self.parts.get(cause, ())])
+            self._spans[cause] = intervals.union(taken)
+        return self._spans[cause]
 
     def times(self, windows: Intervals) -> dict[str, NDArray[np.int64]]:
         """Return the time in ns of each cause in each of `windows`, which do not overlap."""

@@ -12,6 +12,7 @@ from profkit.analyze.division.first_uses import above_usual
 from profkit.analyze.division.partition import Partition, alone, spans_of
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import intervals
+from profkit.analyze.shared.glob_match import texts
 from profkit.tables.kernel_names import readable
 
 KEYS = ["cause", "module", "operator", "kernel"]
@@ -29,7 +30,12 @@ def parts(rank: RecordedRank, time: Partition) -> pd.DataFrame:
     What takes less than a ten-thousandth of the step, and what belongs to no row, is one part of
     its cause whose other keys are empty.
     """
-    found = pd.concat([_of_cause(rank, time, cause) for cause in time.parts])
+    of_causes = [_of_cause(rank, time, cause) for cause in time.parts]
+    # One table: a table of each cause takes longer than what is in it.
+    columns = (*KEYS, *_SUMS)
+    found = pd.DataFrame(
+        {name: np.concatenate([own[name] for own in of_causes]) for name in columns}
+    )
     found = found.groupby(KEYS, observed=True, sort=False)[list(_SUMS)].sum().reset_index()
     totals = pd.Series({cause: intervals.total(time.spans(cause)) for cause in time.parts})
     # Ranges that overlap without being one in the other share it.
@@ -54,7 +60,7 @@ def parts(rank: RecordedRank, time: Partition) -> pd.DataFrame:
     )[["rank", "repeat", *KEYS, "calls_per_step", "ms_per_step", "first_use_ms_per_step"]]
 
 
-def _of_cause(rank: RecordedRank, time: Partition, cause: str) -> pd.DataFrame:
+def _of_cause(rank: RecordedRank, time: Partition, cause: str) -> dict[str, NDArray[Any]]:
     top = cause.partition(".")[0]
     if len(rank.kernels) and top in _OF_KERNELS:
         return _kernels(rank, time, cause, top)
@@ -66,21 +72,20 @@ def _of_cause(rank: RecordedRank, time: Partition, cause: str) -> pd.DataFrame:
     own = charges.of_threads(rank, spans, threads)
     rows = np.flatnonzero(np.where(rank.works, own, 0) if cause == cpu.COMPUTING else own)
     of_ops = rank.ops.iloc[rows]
-    modules, names = (of_ops[name].astype(object).to_numpy() for name in ("module", "name"))
+    modules, names = (texts(of_ops[name]) for name in ("module", "name"))
     return _rows(cause, modules, names, "", own[rows], above_usual(rank, rows, own[rows]))
 
 
-def _kernels(rank: RecordedRank, time: Partition, cause: str, top: str) -> pd.DataFrame:
-    kinds = rank.kernels["kind"].astype(object).to_numpy()
+def _kernels(rank: RecordedRank, time: Partition, cause: str, top: str) -> dict[str, NDArray[Any]]:
+    kinds = texts(rank.kernels["kind"])
     of_cause = kinds == _KINDS.get(top, "copy")
     if top == "exposed_copies":
         of_cause = gpu.copy_names(rank) == cause.partition(".")[2]
     rows = np.flatnonzero(of_cause)
     charged = intervals.overlap(alone(spans_of(rank.kernels)[rows]), time.spans(cause))
     kernels = rank.kernels.iloc[rows]
-    functions = {name: readable(str(name)) for name in kernels["name"].cat.categories}
-    names = kernels["name"].map(functions).astype(object).to_numpy()
-    modules = kernels["module"].astype(object).to_numpy()
+    names = texts(kernels["name"], readable)
+    modules = texts(kernels["module"])
     return _rows(cause, modules, kernel_labels(rank)[rows], names, charged)
 
 
@@ -90,8 +95,13 @@ def _rows(  # noqa: PLR0913, PLR0917 (most are keys)
     operator: Any,
     kernel: Any,
     ns: NDArray[np.int64],
-    first_use_ns: NDArray[np.int64] | int = 0,
-) -> pd.DataFrame:
+    first_use_ns: NDArray[np.int64] | None = None,
+) -> dict[str, NDArray[Any]]:
     keys = {"cause": cause, "module": module, "operator": operator, "kernel": kernel}
-    rows = pd.DataFrame({**keys, "calls": 1, "ns": ns, "first_use_ns": first_use_ns})
-    return rows[(rows["ns"] > 0).to_numpy()]
+    kept = ns > 0
+    same = {
+        name: np.broadcast_to(np.asarray(key, dtype=object), ns.shape) for name, key in keys.items()
+    }
+    first_use_ns = np.zeros_like(ns) if first_use_ns is None else first_use_ns
+    sums = {"calls": np.ones_like(ns), "ns": ns, "first_use_ns": first_use_ns}
+    return {name: of[kept] for name, of in {**same, **sums}.items()}

@@ -8,6 +8,7 @@ from profkit.analyze.division import charges
 from profkit.analyze.division.partition import innermost_time, spans_of
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import calltree, intervals
+from profkit.analyze.shared.glob_match import texts
 from profkit.analyze.shared.intervals import Intervals
 from profkit.tables.python_frames import is_foreign, own_lines
 from profkit.tables.tree_paths import SEPARATOR
@@ -62,8 +63,8 @@ def of_ops(rank: RecordedRank, time: NDArray[np.int64]) -> list[Place]:
     if not len(rows):
         return []
     ops = rank.ops
-    stacks = ops["stack"].astype(object).to_numpy()[rows]
-    modules = ops["module"].astype(object).to_numpy()[rows]
+    stacks = texts(ops["stack"])[rows]
+    modules = texts(ops["module"])[rows]
     known = {stack: line_of(str(stack)) for stack in set(stacks)}
     pairs = zip(stacks, modules, strict=True)
     found = [known[stack] or str(module).split(SEPARATOR)[-1] for stack, module in pairs]
@@ -78,8 +79,10 @@ def line_of(stack: str) -> str:
 
 
 def _ranked(labels: NDArray[np.object_], time: NDArray[np.int64]) -> list[Place]:
-    sums = pd.Series(time).groupby(labels).sum().sort_values(ascending=False, kind="stable")
-    return [(str(label), int(value)) for label, value in sums.items() if label and value > 0]
+    numbers, distinct = pd.factorize(labels)
+    sums = calltree.sums(numbers, time, len(distinct)).tolist()
+    known = [(str(label), ns) for label, ns in zip(distinct, sums, strict=True) if label and ns > 0]
+    return sorted(known, key=lambda place: (-place[1], place[0]))
 
 
 def shown(places: list[Place], least: int) -> str:

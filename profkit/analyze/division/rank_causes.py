@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import groupby
 
 import numpy as np
@@ -35,6 +36,11 @@ class Divided:
     rank: RecordedRank
     time: Partition
     details: dict[str, Detail] = field(default_factory=dict)
+
+    @cached_property
+    def times(self) -> dict[str, NDArray[np.int64]]:
+        """The time in ns of each cause of the partition in each period."""
+        return self.time.times(self.rank.windows)
 
     def parts(self) -> pd.DataFrame:
         """Return what the causes consist of."""
@@ -158,11 +164,12 @@ def _rows(of_rank: Sequence[Divided]) -> pd.DataFrame:
 
 def _medians(of_rank: Sequence[Divided]) -> dict[str, float]:
     """Return the median over the steps of each part of the partition, in ms."""
-    rows = pd.concat([_by_step(one) for one in of_rank]).fillna(0)
+    times = [one.times for one in of_rank]
+    none = [np.zeros(len(one.rank.periods), dtype=np.int64) for one in of_rank]
     return {
-        cause: float(rows[f"{cause}_ns"].median()) / _MS
-        for one in of_rank
-        for cause in one.time.parts
+        cause: float(np.median(np.concatenate(own))) / _MS
+        for cause in dict.fromkeys(cause for by_cause in times for cause in by_cause)
+        if (own := [by_cause.get(cause, zero) for by_cause, zero in zip(times, none, strict=True)])
     }
 
 
@@ -176,6 +183,6 @@ def _label(cause: str, about: Detail | None) -> str:
 def _by_step(one: Divided) -> pd.DataFrame:
     """Return one row a period with the time in ns of each cause of the partition."""
     windows = one.rank.windows
-    times = {f"{name}_ns": time for name, time in one.time.times(windows).items()}
+    times = {f"{name}_ns": time for name, time in one.times.items()}
     rows = one.rank.periods[[*WHERE, "step"]].assign(step_time_ns=windows[:, 1] - windows[:, 0])
     return rows.assign(**times)

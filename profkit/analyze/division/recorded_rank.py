@@ -88,7 +88,7 @@ class RecordedRank:
             is_sampled=is_sampled, where=where, periods=periods.reset_index(drop=True), **rows
         )
 
-    @property
+    @cached_property
     def windows(self) -> Intervals:
         """The periods as intervals."""
         return spans_of(self.periods)

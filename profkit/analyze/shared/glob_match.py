@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from fnmatch import translate
-from functools import cache
-from typing import TYPE_CHECKING
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,37 @@ def _matcher(patterns: tuple[str, ...]) -> Callable[[str], bool]:
 
 
 def named(names: "pd.Series[str]", fits: Callable[[str], bool]) -> NDArray[np.bool_]:
-    """Tell for each of the categorical `names` whether it `fits`."""
-    hits = [fits(str(name)) for name in names.cat.categories.astype(object)]
-    # A missing name has the code -1, and so takes the last entry.
-    return np.array([*hits, False])[names.cat.codes.to_numpy()]
+    """Tell for each of the categorical `names` whether it `fits`; a missing one does not."""
+    known = _known(names)
+    found = np.append(_by_category(_Same(known.categories), fits), False).astype(np.bool_)
+    return np.asarray(found[known.codes])
+
+
+def texts(names: "pd.Series[str]", make: Callable[[str], str] = str) -> NDArray[np.object_]:
+    """Return what `make` makes of each of the categorical `names`, "" of a missing one."""
+    known = _known(names)
+    return np.asarray(np.append(_by_category(_Same(known.categories), make), "")[known.codes])
+
+
+def _known(names: "pd.Series[str]") -> "pd.Categorical":
+    # Not through `names.cat`: to check what it is takes longer than all that is done here.
+    return cast("pd.Categorical", names.array)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Same:
+    """Categories that many ranks share: the same object, and not merely an equal one."""
+
+    categories: Any
+
+    def __hash__(self) -> int:
+        return id(self.categories)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.categories is self.categories
+
+
+@lru_cache(256)  # a rank looks at some columns of names, for some dozen patterns
+def _by_category(names: _Same, make: Callable[[str], Any]) -> NDArray[np.object_]:
+    """Return what `make` makes of each category."""
+    return np.array([*(make(str(name)) for name in names.categories), None], dtype=object)[:-1]

@@ -8,8 +8,12 @@ ns on one clock. Nothing here changes its arguments.
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from profkit.core.errors import InputError
+
 Intervals = NDArray[np.int64]
 """Intervals in ns, shape (n, 2): column 0 holds starts, column 1 ends."""
+
+_LONGEST_NS = 2**62
 
 
 def intervals(start_ns: ArrayLike, end_ns: ArrayLike) -> Intervals:
@@ -59,6 +63,37 @@ def difference(left: Intervals, right: Intervals) -> Intervals:
 def total(spans: Intervals) -> int:
     """Return the sum of lengths in ns: for a union, the time that it covers."""
     return int((spans[:, 1] - spans[:, 0]).sum())
+
+
+def covered(spans: Intervals, groups: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Return for each of `count` groups how many ns its `spans` cover together."""
+    order = np.lexsort((spans[:, 0], groups))
+    start, end, group = spans[order, 0], spans[order, 1], groups[order]
+    if not len(group):
+        return np.zeros(count, dtype=np.int64)
+    begins = np.flatnonzero(np.r_[True, group[1:] != group[:-1]])
+    moved = one_after_another(start[begins], np.maximum.reduceat(end, begins))
+    moved = np.repeat(moved, np.diff(np.r_[begins, len(group)]))
+    reach = np.maximum.accumulate(end + moved)
+    free = np.maximum(start + moved, np.r_[np.iinfo(np.int64).min, reach[:-1]])
+    found = np.zeros(count, dtype=np.int64)
+    np.add.at(found, group, np.maximum(end + moved - free, 0))
+    return found
+
+
+def one_after_another(first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return by how much to move each span from `first` to `last`, so that none meets another.
+
+    Raises `InputError` if together they are longer than times can be.
+    """
+    length = np.maximum(last - first, 0) + 1
+    if length.sum(dtype=np.float64) > _LONGEST_NS:
+        raise InputError(
+            "the times of all ranks together span more than a century",
+            hint="some are damaged: leave out the files of ranks whose steps make no sense",
+        )
+    begins: NDArray[np.int64] = np.r_[0, np.cumsum(length)][: len(length)]
+    return begins - first
 
 
 def clip(spans: Intervals, windows: Intervals) -> Intervals:

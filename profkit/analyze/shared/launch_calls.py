@@ -5,6 +5,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.analyze.base import Columns
+from profkit.analyze.shared.glob_match import texts
 from profkit.analyze.shared.step_windows import WHERE
 
 Rows = NDArray[np.int64]
@@ -48,5 +49,5 @@ def launches(kernels: pd.DataFrame, runtime_calls: pd.DataFrame) -> pd.DataFrame
         name: np.append(runtime_calls[name].to_numpy(np.int64), -1)[call]
         for name in ("start_ns", "end_ns", "tid")
     }
-    names = np.append(runtime_calls["name"].astype(object).to_numpy(), "")[call]
+    names = np.append(texts(runtime_calls["name"]), "")[call]
     return pd.DataFrame({"call": call, **numbers, "name": names})

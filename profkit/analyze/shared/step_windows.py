@@ -4,7 +4,7 @@ The CPU marks the end of a step while the GPU still works on it. So a window las
 kernel launched in the step is done, and the next begins there.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,12 +42,12 @@ def step_windows(
     return whole.assign(step=-1)[columns], (missing,)
 
 
-def extents(work: pd.DataFrame) -> pd.DataFrame:
-    """Return the first start and the last end of `work` by rank and repeat: first and last."""
-    begins = _runs(work, WHERE)
+def extents(work: pd.DataFrame, key: Sequence[str] = WHERE) -> pd.DataFrame:
+    """Return the first start and the last end of `work` by `key`: first and last."""
+    begins = runs(work, key)
     first = np.minimum.reduceat(work["start_ns"].to_numpy(np.int64), begins)
     last = np.maximum.reduceat(work["end_ns"].to_numpy(np.int64), begins)
-    by_rank = _keyed(work, WHERE, begins).assign(first=first, last=last).groupby(WHERE)
+    by_rank = keyed(work, key, begins).assign(first=first, last=last).groupby([*key])
     # Two calls instead of `agg`, which takes five times as long.
     return pd.DataFrame({"first": by_rank["first"].min(), "last": by_rank["last"].max()})
 
@@ -55,14 +55,14 @@ def extents(work: pd.DataFrame) -> pd.DataFrame:
 def last_ends(rows: pd.DataFrame, counted: NDArray[np.bool_] | None = None) -> "pd.Series[int]":
     """Return when the last of the `counted` rows ends, by rank, repeat and step with such rows."""
     key = [*WHERE, "step"]
-    begins = _runs(rows, key)
+    begins = runs(rows, key)
     ends = rows["end_ns"].to_numpy(np.int64)
     ends = ends if counted is None else np.where(counted, ends, _NEVER)
-    runs = _keyed(rows, key, begins).assign(end_ns=np.maximum.reduceat(ends, begins))
-    return runs[(runs["end_ns"] > _NEVER).to_numpy()].groupby(key)["end_ns"].max()
+    found = keyed(rows, key, begins).assign(end_ns=np.maximum.reduceat(ends, begins))
+    return found[(found["end_ns"] > _NEVER).to_numpy()].groupby(key)["end_ns"].max()
 
 
-def _runs(rows: pd.DataFrame, key: list[str]) -> NDArray[np.int64]:
+def runs(rows: pd.DataFrame, key: Sequence[str]) -> NDArray[np.int64]:
     """Return where each run of rows with the same `key` begins.
 
     Tables are ordered by rank, and nearly so by step: a group has few runs, and to group these
@@ -76,7 +76,8 @@ def _runs(rows: pd.DataFrame, key: list[str]) -> NDArray[np.int64]:
     return np.flatnonzero(begins)
 
 
-def _keyed(rows: pd.DataFrame, key: list[str], begins: NDArray[np.int64]) -> pd.DataFrame:
+def keyed(rows: pd.DataFrame, key: Sequence[str], begins: NDArray[np.int64]) -> pd.DataFrame:
+    """Return the `key` of the rows where runs begin."""
     # Column by column: several together are copied whole first.
     return pd.DataFrame({name: rows[name].to_numpy()[begins] for name in key})
 
@@ -91,9 +92,9 @@ def by_repeat(rows: pd.DataFrame) -> Callable[[tuple[int, int]], pd.DataFrame]:
 
     Looking for those of each of a thousand ranks takes longer than what is done with them.
     """
-    first = _runs(rows, WHERE)
+    first = runs(rows, WHERE)
     ends = [*first[1:].tolist(), len(rows)][: len(first)]
-    keys = [(rank, repeat) for rank, repeat in _keyed(rows, WHERE, first).to_numpy().tolist()]
+    keys = [(rank, repeat) for rank, repeat in keyed(rows, WHERE, first).to_numpy().tolist()]
     spans = dict(zip(keys, zip(first.tolist(), ends, strict=True), strict=True))
     if len(spans) < len(keys):
         return lambda key: of_repeat(rows, key)

@@ -73,14 +73,16 @@ class Columns(Mapping[str, Column]):
 
     def __init__(self, spill: Spill, blocks: Sequence[Block]) -> None:
         self.spill = spill
-        self.blocks = blocks
+        self.blocks = [block for block in blocks if block.rows] or blocks[:1]
 
     def __getitem__(self, name: str) -> Column:
         """Return all rows of a column."""
-        return np.concatenate([self.of_block(block, name) for block in self.blocks])
+        return _concatenated([self.of_block(block, name) for block in self.blocks])
 
     def select(self, rows: slice | Column) -> "SelectedRows":
         """Return some rows: those of the numbers `rows`, in this order, or from one to another."""
+        if len(self.blocks) == 1:
+            return SelectedRows(self, [(self.blocks[0], rows)], None)
         if isinstance(rows, slice):
             return SelectedRows(self, self._between(rows.start, rows.stop), None)
         block, back = self._block_of(rows), None
@@ -169,7 +171,7 @@ class SelectedRows(Mapping[str, Column]):
     def __getitem__(self, name: str) -> Column:
         """Return the rows of a column."""
         read = self._columns.of_block
-        column = np.concatenate([read(block, name)[rows] for block, rows in self._blocks])
+        column = _concatenated([read(block, name)[rows] for block, rows in self._blocks])
         return column if self._back is None else column[self._back]
 
     def __iter__(self) -> Iterator[str]:
@@ -183,3 +185,8 @@ class SelectedRows(Mapping[str, Column]):
     def __contains__(self, name: object) -> bool:
         """Return whether there is such a column, without reading it."""
         return name in self._columns
+
+
+def _concatenated(columns: Sequence[Column]) -> Column:
+    """Return columns one after the other; one alone is not copied."""
+    return columns[0] if len(columns) == 1 else np.concatenate(columns)

@@ -1,7 +1,8 @@
 """Files that the columns of a trace are kept in, and read back from one at a time.
 
 A trace of gigabytes holds tens of millions of numbers; of these linking wants a few columns at any
-moment. The files are written and read in order, so that mostly the system's cache is asked.
+moment. The files are written and read in order, so that mostly the system's cache is asked. The
+columns of a small trace stay in memory.
 """
 
 import errno
@@ -21,6 +22,8 @@ import numpy as np
 from profkit.convert.columns.numbering import Column
 
 _ALIGNED_BYTES = 8
+_HELD_BYTES = 4 << 20
+"""Of each recording stay in memory."""
 
 
 class Piece(NamedTuple):
@@ -33,6 +36,8 @@ class Piece(NamedTuple):
     value: int | float | None
     renumbering: int
     """Which of `Spill.renumberings` its numbers go through; -1 for none."""
+    held: Column | None = None
+    """Its rows, if they are in memory."""
 
 
 class Layout(NamedTuple):
@@ -45,6 +50,7 @@ class Layout(NamedTuple):
 
 
 _NO_OTHERS: Mapping[str, Layout] = MappingProxyType({})
+_NONE_HELD: Mapping[str, Column] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,12 +63,15 @@ class Block:
     layouts: Mapping[str, Layout]
     renumberings: Mapping[str, int] = field(default_factory=dict)
     """Which of `Spill.renumberings` the numbers of some columns go through."""
+    held: Mapping[str, Column] = field(default_factory=dict)
+    """The columns that are in memory."""
 
     def __getitem__(self, name: str) -> Piece:
         """Return one column."""
         before, dtype, value = self.layouts[name]
         offset = self.offset + before * self.rows
-        return Piece(self.path, offset, self.rows, dtype, value, self.renumberings.get(name, -1))
+        renumbering = self.renumberings.get(name, -1)
+        return Piece(self.path, offset, self.rows, dtype, value, renumbering, self.held.get(name))
 
 
 class Scratch:
@@ -85,6 +94,7 @@ class Spill:
         self._files: dict[str, BinaryIO] = {}
         self._path = ""
         self._end = 0
+        self._left = _HELD_BYTES
         self._layouts: dict[tuple[tuple[str, Layout], ...], dict[str, Layout]] = {}
         weakref.finalize(self, _close, self._files)
 
@@ -99,31 +109,42 @@ class Spill:
 
         `others` are columns whose rows all have one value, for those that `columns` leave out.
         """
-        layouts = dict(others)
-        parts: list[bytes | memoryview] = []
+        layouts, varying = dict(others), {}
         before = 0
         for name, column in columns.items():
             layouts[name] = Layout(before, column.dtype.str, _constant(column))
             if layouts[name].value is None:
-                parts.append(np.ascontiguousarray(column).data.cast("B"))
+                varying[name] = np.ascontiguousarray(column)
                 before += column.dtype.itemsize
+        size = before * len(column)
+        is_held = self._holds(size)
         block = Block(
-            path=self._own() if parts else "",
+            path="" if is_held else self._own(),
             offset=self._end,
             rows=len(column),
             layouts=self._layouts.setdefault(tuple(layouts.items()), layouts),
+            held=varying if is_held else _NONE_HELD,
         )
-        if parts:
+        if not is_held:
             # So that numbers of the next block may be mapped where they lie.
-            size = before * len(column)
+            parts = (own.data.cast("B") for own in varying.values())
             content = b"".join([*parts, bytes(-size % _ALIGNED_BYTES)])
             self._end += len(content)
             if self._files[self._path].write(content) < len(content):
                 raise _full(self._path)
         return block
 
+    def _holds(self, size: int) -> bool:
+        """Say whether so many bytes more stay in memory."""
+        if size > self._left:
+            return False
+        self._left -= size
+        return True
+
     def reserved(self, rows: int, dtype: np.dtype[Any]) -> Piece:
         """Return a column whose rows are 0 until they are written."""
+        if self._holds(rows * dtype.itemsize):
+            return Piece("", 0, rows, dtype.str, None, -1, np.zeros(rows, dtype))
         file = self._opened(path := self._own())
         piece = Piece(path, self._end, rows, dtype.str, None, -1)
         size = rows * dtype.itemsize
@@ -134,6 +155,9 @@ class Spill:
 
     def write(self, piece: Piece, first: int, column: Column) -> None:
         """Write rows of a reserved column, from number `first` on."""
+        if piece.held is not None:
+            piece.held[first : first + len(column)] = column
+            return
         if not len(column):
             return
         content = np.ascontiguousarray(column, dtype=piece.dtype).data.cast("B")
@@ -145,7 +169,9 @@ class Spill:
         """Return the column of one block; it must not be written to."""
         dtype = np.dtype(piece.dtype)
         column: Column
-        if piece.value is not None:
+        if piece.held is not None:
+            column = _unchangeable(piece.held)
+        elif piece.value is not None:
             single = dtype.type(piece.value).tobytes()
             # As `np.broadcast_to`, which takes 25 us: there are ten thousands of these.
             column = np.ndarray((piece.rows,), dtype, single, strides=(0,))
@@ -158,7 +184,7 @@ class Spill:
 
     def mapped(self, piece: Piece) -> Column:
         """Return what `read` does, each page read when it is used; the piece has no renumbering."""
-        if piece.value is not None or not piece.rows:
+        if piece.held is not None or piece.value is not None or not piece.rows:
             return self.read(piece)
         before = piece.offset % mmap.ALLOCATIONGRANULARITY
         size = before + piece.rows * np.dtype(piece.dtype).itemsize
@@ -181,6 +207,12 @@ class Spill:
         if path not in self._files:
             self._files[path] = os.fdopen(os.open(path, os.O_RDONLY), "rb", buffering=0)
         return self._files[path]
+
+
+def _unchangeable(column: Column) -> Column:
+    view = column.view()
+    view.flags.writeable = False
+    return view
 
 
 def _close(files: Mapping[str, BinaryIO]) -> None:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -34,6 +34,7 @@ _MARKS = (
 )
 
 
+@lru_cache(1 << 15)  # the files of many ranks repeat each other's names
 def phase_of(name: str) -> int:
     """Return the number of the phase that a range of this name marks; 0 for none."""
     return next((phase for mark, phase in _MARKS if mark.match(name)), 0)

@@ -1,6 +1,7 @@
 """What names of kernels, operators and copies say of them."""
 
 import re
+from functools import lru_cache
 
 _COMMUNICATION = re.compile(
     # Libraries: of NVIDIA, AMD, Microsoft, Intel and Huawei, and of experts' tokens.
@@ -54,6 +55,7 @@ def is_communicating_call(op: str) -> bool:
     return _COMMUNICATING_CALL.search(op.lower()) is not None
 
 
+@lru_cache(1 << 15)  # the files of many ranks repeat each other's texts
 def copy_direction(text: str) -> str:
     """Return the direction in a name such as ``Memcpy HtoD (...)``; "" for none.
 

@@ -5,7 +5,7 @@ Where a time lies outside of all steps, its step is -1.
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -17,6 +17,7 @@ from profkit.convert.linking.gathered import Gathered
 _STEP = re.compile(r"ProfilerStep#(\d{1,9})$")
 
 
+@lru_cache(1 << 15)  # the files of many ranks repeat each other's names
 def step_number(name: str) -> int:
     """Return N of ``ProfilerStep#N``, -1 for any other annotation."""
     found = _STEP.match(name)

@@ -3,6 +3,7 @@ import pytest
 
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.intervals import nothing
+from profkit.core.errors import InputError
 
 CASES = range(60)
 
@@ -53,6 +54,23 @@ def test_containment_agrees_with_sets_of_instants(seed):
     assert intervals.contains(covered, times).tolist() == [
         time in instants(covered) for time in times.tolist()
     ]
+
+
+@pytest.mark.parametrize("seed", CASES)
+def test_what_groups_cover_agrees_with_counting_instants(seed):
+    spans = random_spans(seed)
+    groups = np.random.default_rng(seed).integers(0, 4, len(spans))
+    expected = [len(instants(spans[groups == group])) for group in range(5)]
+    before = spans.copy(), groups.copy()
+    assert intervals.covered(spans, groups, 5).tolist() == expected
+    np.testing.assert_array_equal(spans, before[0])
+    np.testing.assert_array_equal(groups, before[1])
+
+
+def test_groups_whose_times_cannot_be_are_no_sum():
+    spans = np.array([[0, 2**60]] * 5)
+    with pytest.raises(InputError, match="more than a century"):
+        intervals.covered(spans, np.arange(5), 5)
 
 
 def test_intervals_that_touch_become_one_and_empty_ones_vanish():

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from profkit.convert.columns import on_disk
+from profkit.convert.columns import spill as spilling
 from profkit.convert.columns.on_disk import Columns, DiskColumn
 from profkit.convert.columns.spill import Scratch, Spill
 
@@ -27,9 +28,10 @@ def scratch():
     return Scratch()
 
 
-@pytest.fixture
-def spill(scratch):
-    """Return a file for columns, in which something is already that ends anywhere."""
+@pytest.fixture(params=[0, 100, 1 << 20], ids=["on disk", "in part", "in memory"])
+def spill(request, scratch, monkeypatch):
+    """Return a place for columns, in which something is already that ends anywhere."""
+    monkeypatch.setattr(spilling, "_HELD_BYTES", request.param)
     spill = Spill(scratch.path)
     spill.keep({"before": np.arange(3, dtype=np.int8)})
     return spill
@@ -73,8 +75,9 @@ def test_rows_are_filled_in_any_order(spill, rows, apart):
     assert spill.read(after["start"]).tolist() == [0, 1, 2, 3, 4]
 
 
-def test_a_full_disk_is_an_error(spill, monkeypatch):
-    held = DiskColumn(spill, 3)
+def test_a_full_disk_is_an_error(scratch, monkeypatch):
+    monkeypatch.setattr(spilling, "_HELD_BYTES", 0)
+    held = DiskColumn(Spill(scratch.path), 3)
     monkeypatch.setattr(os, "pwrite", lambda *_: 0)
     with pytest.raises(OSError) as failed:  # noqa: PT011 - the number tells
         held.fill(np.arange(3), np.arange(3))
@@ -106,9 +109,8 @@ def test_parts_are_all_rows(table, monkeypatch):
     monkeypatch.setattr(on_disk, "_ROWS_AT_ONCE", 5)
     parts = [part["start"].tolist() for part in table.parts()]
     assert parts == [[0, 1, 2, 3, 4], [5, 6, 7]]
-    assert [part["start"].tolist() for part in Columns(table.spill, table.blocks[1:2]).parts()] == [
-        []
-    ]
+    none = Columns(table.spill, [table.spill.keep({"start": np.arange(0)})])
+    assert [part["start"].tolist() for part in none.parts()] == [[]]
 
 
 def test_rows_are_found_by_their_name(spill):

@@ -1,0 +1,82 @@
+"""Tables of one raw file, on their way to those of all ranks: Parquet, or Arrow if they are small.
+
+A Parquet file of a few thousand rows takes ten times as long to write and read as the same columns
+as they lie in memory.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from profkit.convert._parquet import write
+from profkit.tables import schema
+
+_ARROW = ".arrow"
+
+
+def write_part(
+    folder: Path, name: str, tables: Iterable[pa.Table], *, is_small: bool, behind: bool = False
+) -> int:
+    """Leave table `name` in `folder` and return its number of rows; `behind` as `write` has it."""
+    if not is_small:
+        return write(folder / f"{name}.parquet", name, tables, behind=behind)
+    rows = 0
+    with (
+        pa.OSFile(str(folder / f"{name}{_ARROW}"), "wb") as sink,
+        pa.ipc.new_stream(sink, schema.TABLES[name]) as stream,
+    ):
+        for table in tables:
+            stream.write_table(table)
+            rows += len(table)
+    return rows
+
+
+def part_tables(folder: Path | None) -> dict[str, Path]:
+    """Return the files in the folder of one part, by table."""
+    return {path.stem: path for path in sorted(folder.iterdir())} if folder else {}
+
+
+def row_groups(path: Path) -> Iterator[pa.Table]:
+    """Yield the rows of one file, a row group at a time."""
+    if path.suffix == _ARROW:
+        yield _mapped(path)
+        return
+    with pq.ParquetFile(path) as file:
+        for group in range(file.num_row_groups):
+            yield file.read_row_group(group)
+
+
+def part_column(path: Path, name: str) -> NDArray[Any]:
+    """Return one column of integers."""
+    if path.suffix == _ARROW:
+        found = _mapped(path)
+    else:
+        with pq.ParquetFile(path) as file:
+            found = file.read([name])
+    values: NDArray[Any] = found[name].to_numpy()
+    return values
+
+
+def spans(path: Path, name: str) -> list[tuple[int, int]]:
+    """Return the least and the largest number in each group of rows: of Parquet from statistics."""
+    if path.suffix == _ARROW:
+        table = _mapped(path)
+        chunks = table[name].chunks if name in table.column_names else ()
+        values = (chunk.to_numpy() for chunk in chunks if len(chunk))
+        return [(int(np.min(own)), int(np.max(own))) for own in values]
+    with pq.ParquetFile(path) as file:
+        if (at := file.schema_arrow.get_field_index(name)) < 0:
+            return []
+        groups = (file.metadata.row_group(number) for number in range(file.num_row_groups))
+        columns = (group.column(at).statistics for group in groups)
+        return [(known.min, known.max) for known in columns if known and known.has_min_max]
+
+
+def _mapped(path: Path) -> pa.Table:
+    with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as stream:
+        return stream.read_all()
