@@ -68,6 +68,16 @@ class Mode:
         perhaps = self.curve.largest_below(limit, confidence, side=-1)
         return expected, surely, perhaps
 
+    def recommended(self, limit: float, confidence: float) -> int:
+        """Return the largest batch that fits surely, or was measured and fits.
+
+        It is the expected one where two batches alone do not tell how sure a line is.
+        """
+        expected, surely, _ = self.largest(limit, confidence)
+        measured = zip(self.batches, self.peaks_bytes, strict=True)
+        fitting = [batch for batch, peak in measured if peak <= limit]
+        return expected if surely < 0 else max(surely, *fitting, 0)
+
 
 @analysis(title="Batches that fit", across="runs")
 def analyze(  # noqa: PLR0913, PLR0917 - what it reads
@@ -194,6 +204,7 @@ def _fit(mode: Mode, limit: float, config: Config) -> dict[str, str | int | floa
     return {
         "mode": mode.name,
         "largest_batch": math.nan if expected < 0 else expected,
+        "recommended_batch": mode.recommended(limit, config.confidence) if limit else math.nan,
         "surely_batch": math.nan if surely < 0 else surely,
         "perhaps_batch": math.nan if perhaps < 0 else perhaps,
         "limit_bytes": limit or math.nan,
@@ -253,21 +264,21 @@ def _charts(modes: list[Mode], lines: pd.DataFrame) -> tuple[Chart, ...]:
             title="Largest batch that fits by mode",
             table="fits",
             x="mode",
-            y=("largest_batch",),
+            y=("recommended_batch",),
         )
         charts.append(frontier)
     return tuple(charts)
 
 
 def _metrics(fits: pd.DataFrame) -> dict[str, Metric]:
-    known = fits[fits["largest_batch"].notna().to_numpy()]
+    known = fits[fits["recommended_batch"].notna().to_numpy()]
     if known.empty:
         return {}
     return {
         "largest_batch": Metric(
-            value=int(known["largest_batch"].max()),
+            value=int(known["recommended_batch"].max()),
             unit="count",
-            title="Largest batch that fits the card, of the mode with the largest",
+            title="Largest batch that surely fits the card, of the mode with the largest",
             better="higher",
         )
     }
@@ -285,21 +296,22 @@ def _findings(
         if not (limit := limits[mode.name]):
             continue
         expected, surely, perhaps = mode.largest(limit, config.confidence)
+        best = mode.recommended(limit, config.confidence)
         ends = f"{surely:,} to {perhaps:,}" if perhaps >= 0 else f"{surely:,} or more"
-        known = f" ({config.confidence:.0%}: {ends})" if surely >= 0 else ""
+        known = f" ({expected:,} expected, {config.confidence:.0%}: {ends})" if surely >= 0 else ""
         fixed, per_sample = mode.curve.highest(max(expected, *mode.batches)).factors
         far = expected > _FAR * max(mode.batches)
         yield Finding(
             severity=Severity.WARN if expected < max(mode.batches) else Severity.INFO,
             message=f"With {mode.name}, the largest batch for {size(limit)} of {card} is "
-            f"{expected:,}{known}, by {size(per_sample)} per sample and "
+            f"{best:,}{known}, by {size(per_sample)} per sample and "
             f"{size(fixed)} without any"
             f"{', far beyond what was measured' if far else ''}.",
             metric="memory_fit.largest_batch",
-            value=expected,
+            value=best,
             unit="count",
             evidence={"mode": mode.name, "measured": ", ".join(map(str, mode.batches))},
-            advice=f"Measure a batch near {expected:,} to be sure." if far else "",
+            advice=f"Measure a batch near {expected:,}: it may fit as well." if far else "",
         )
 
 

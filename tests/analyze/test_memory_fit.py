@@ -81,6 +81,7 @@ def test_the_interval_is_that_of_a_prediction():
     assert surely < row["largest_batch"] < perhaps
     assert line.at(surely) + line.margin(surely, 0.95) <= limit
     assert line.at(surely + 1) + line.margin(surely + 1, 0.95) > limit
+    assert row["recommended_batch"] == surely
 
 
 def test_each_way_to_shard_has_a_line_and_a_place_on_the_frontier():
@@ -94,7 +95,7 @@ def test_each_way_to_shard_has_a_line_and_a_place_on_the_frontier():
         "zero=zero3 torch": 9,
     }
     scatter, frontier = found.charts
-    assert (scatter.kind, frontier.y) == ("scatter", ("largest_batch",))
+    assert (scatter.kind, frontier.y) == ("scatter", ("recommended_batch",))
     series = {row["series"] for row in rows(found, "lines")}
     assert {"zero=none", "zero=none, line", "zero=none, at most", "limit of 10 GiB"} <= series
     assert set(scatter.lines) == series - {"zero=none", "zero=zero3 torch"}
@@ -182,7 +183,14 @@ def test_peaks_far_off_their_line_set_no_upper_end():
     found = fitted(peaks)
     (row,) = rows(found)
     assert (row["perhaps_batch"], row["surely_batch"] < row["largest_batch"]) == (None, True)
-    assert f"(95%: {row['surely_batch']} or more)" in found.findings[0].message
+    assert f"95%: {row['surely_batch']} or more)" in found.findings[0].message
+
+
+def test_a_batch_that_was_measured_and_fits_is_recommended_whatever_the_line_says():
+    found = fitted([(asked(1), 1.0 * GIB), (asked(2), 6.0 * GIB), (asked(4), 9.9 * GIB)])
+    (row,) = rows(found)
+    assert row["surely_batch"] < 4
+    assert row["recommended_batch"] == found.metrics["largest_batch"].value == 4
 
 
 def test_the_largest_place_below_a_limit_is_exact():
