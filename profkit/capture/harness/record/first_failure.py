@@ -50,6 +50,8 @@ _NO_PROFKIT = re.compile(
 _SAID = re.compile(
     r"^(?:[\w.]+(?:Error|Exception)|\S*[Ee]rror|\S+: error|fatal)\b: *\S.*$", re.MULTILINE
 )
+# Not the frame of a message, such as a line of asterisks.
+_WORD = re.compile(r"\w")
 _NO_WORDS = re.compile(r": exit status \d+$")
 _CHILD_FAILED = "ChildFailedError"
 _ADVICE = (
@@ -202,7 +204,7 @@ def _said_in_log(out: Path, exit_code: int) -> Failure:
         python, package = found[1], found[2]
         advice = f"{python} -m pip install {package}, or choose another Python: launcher.python"
         return Failure(summary=f"{python} has no {package}; {advice}", details=text)
-    last = _said(text)[-1:] or [line for line in text.splitlines() if line.strip()][-1:]
+    last = _said(text)[-1:] or [line for line in text.splitlines() if _WORD.search(line)][-1:]
     words = cut(last[0].strip(), _SUMMARY_LENGTH) if last else "it printed nothing"
     summary = f"{_ending(exit_code)}: {words}"
     return Failure(summary=summary, details=text, signum=_signum(exit_code))

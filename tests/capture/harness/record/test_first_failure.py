@@ -124,6 +124,7 @@ def test_a_rank_that_could_not_write_what_it_failed_of_had_no_room(tmp_path):
             "exit status 2: ModuleNotFoundError: No module named 'torch'",
         ),
         ("Collecting data...\nNo such GPU: 0\n\n", "exit status 2: No such GPU: 0"),
+        ("Killed by an operator\n********\n", "exit status 2: Killed by an operator"),
         ("", "exit status 2: it printed nothing"),
     ],
 )
