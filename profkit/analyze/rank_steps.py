@@ -211,8 +211,12 @@ def _divided(data: dict[str, Any]) -> tuple[dict[str, Any], tuple[Detail, ...]]:
     before = itertools.accumulate((len(layer["values"]) for layer in layers), initial=0)
     at_once = sum(values < _AT_ONCE for values in itertools.islice(before, len(layers)))
     later = layers[at_once:]
-    details = tuple(Detail.of(layer["title"], {"values": layer["values"]}) for layer in later)
-    named = [{**layer, "values": []} for layer in later]
+    read = ("values", "alike")
+    details = tuple(
+        Detail.of(layer["title"], {key: layer[key] for key in read if key in layer})
+        for layer in later
+    )
+    named = [{key: [] if key in read else value for key, value in layer.items()} for layer in later]
     return data | {"layers": [*layers[:at_once], *named]}, details
 
 

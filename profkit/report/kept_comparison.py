@@ -14,6 +14,8 @@ from profkit.report import result_tree
 
 _NAME = "pairs"
 _SECTION = "section"
+# The analysis that says of all runs what pairs say of these two, from medians of whole runs.
+_OF_ALL_RUNS = "comparison"
 
 
 def read_comparison(path: str) -> dict[str, Any] | None:
@@ -37,7 +39,10 @@ def data(comparison: Mapping[str, Any] | None) -> dict[str, Any] | None:
 def with_comparison(
     across: result_tree.Run, comparison: Mapping[str, Any] | None
 ) -> result_tree.Run:
-    """Return the results of all runs, with a section on the comparison before them."""
+    """Return the results of all runs, with a section on the comparison before them.
+
+    Each result is said once: what the differences between runs found stays in their table.
+    """
     if comparison is None:
         return across
     section = Document(
@@ -47,9 +52,15 @@ def with_comparison(
         result=msgspec.convert(comparison[_SECTION], Result),
         provenance=NOTHING,
     )
+    documents = {
+        name: replace(document, result=replace(document.result, findings=()))
+        if name == _OF_ALL_RUNS
+        else document
+        for name, document in across.documents.items()
+    }
     analyses = (_NAME, *across.selected.analyses)
     return replace(
         across,
         selected=replace(across.selected, analyses=analyses),
-        documents={_NAME: section, **across.documents},
+        documents={_NAME: section, **documents},
     )

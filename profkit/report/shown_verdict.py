@@ -72,7 +72,7 @@ def _action(action: Action, cause: Cause | None, verdict: Verdict) -> verdict_vi
         cause_title="" if cause is None else cause.title,
         gain=f"up to {milliseconds(action.gain_ms)} of {milliseconds(verdict.traced_ms)} ms less"
         if action.gain_ms
-        else "gain not known",
+        else "Gain not known",
         advice=action.advice,
         place=action.place,
         confidence=action.confidence.value,
@@ -106,7 +106,7 @@ def _kernels(title: str, kernels: KernelVerdict, advice: str) -> verdict_view.Ot
         advice=advice,
         gain=f"up to {kernels.gain_percent:.0f} % of {of} less"
         if kernels.gain_percent
-        else "gain not known",
+        else "Gain not known",
         confidence=kernels.confidence.value,
         source="",
         # Tables call a kernel together with its grid: its rule and their advice name it, too.

@@ -104,6 +104,26 @@ def test_a_thousand_ranks_stay_small_and_keep_those_that_differ():
     assert set(found["layers"][0]["values"][row * 20 : row * 20 + 20]) == {9000}
 
 
+def test_every_layer_says_which_ranks_are_alike():
+    rows = tuple(
+        (rank, 0, number, 10 * MS, (2 + 3 * (rank % 2)) * MS + rank)
+        for rank in range(64)
+        for number in range(3, 203)
+    )
+    columns = CAUSES.tables["by_step"].columns
+    causes = Result(tables=CAUSES.tables | {"by_step": Table(title="", columns=columns, rows=rows)})
+    found = testing.run(rank_steps.analyze, steps=[step(0, 3, 10)], causes=causes)
+    drawing = found.drawings["rank_steps"]
+    (of_cause,) = (detail.data() for detail in drawing.details)
+    shown = [of_cause, *(one for one in found.drawings["rank_causes"].data["layers"])]
+    for layer in shown:
+        assert {frozenset(layer["alike"][:32]), frozenset(layer["alike"][32:])} == {
+            frozenset(range(0, 64, 2)),
+            frozenset(range(1, 64, 2)),
+        }
+    assert [layer.get("alike") for layer in drawing.data["layers"]] == [None, []]
+
+
 def test_further_layers_are_read_when_they_are_asked_for():
     rows = tuple((rank, 0, 3, 10 * MS, 2 * MS) for rank in range(13_000))
     columns = CAUSES.tables["by_step"].columns

@@ -13,6 +13,8 @@ from profkit.cli.compare import _parser
 from profkit.cli.measured_run import measured
 from profkit.cli.run_folders import run_named
 from profkit.core.errors import ConfigError, InputError
+from profkit.core.job_record import NOTHING
+from profkit.core.result import Document, Finding, Result, Severity
 from profkit.planning.model import Pairing
 from profkit.planning.sides import Sides
 from profkit.report.kept_comparison import data, read_comparison, with_comparison
@@ -74,8 +76,20 @@ def test_sides_are_captured_compared_and_kept(captures, capsys):
     kept = read_comparison("results/comparisons/x-b4-vs-x-b8-77.json")
     assert data(kept)["metrics"]["step_time"]["outcome"] == "higher"
     assert [pair["first"] for pair in data(kept)["pairs"]] == ["a"] * 6
-    across = with_comparison(Run(selected=Selected(run="all", folder=".")), kept)
+    finding = Finding(
+        severity=Severity.INFO, message="1.39 times", metric="ratio", value=1.39, unit=""
+    )
+    said = Result(findings=(finding,))
+    documents = {
+        name: Document(analysis=name, title="", summary="", result=said, provenance=NOTHING)
+        for name in ("comparison", "sweep")
+    }
+    whole = Run(selected=Selected(run="all", folder="."), documents=documents)
+    across = with_comparison(whole, kept)
     assert across.selected.analyses == ("pairs",)
+    # Each result once: of the differences between runs only the table is left.
+    assert across.documents["comparison"].result == Result()
+    assert across.documents["sweep"].result == said
     section = across.documents["pairs"].result
     assert section.findings[0].message.startswith("Step time, 100 ms to 110 ms: slower, +10.0%")
     assert {"metrics", "pairs"} <= set(section.tables)

@@ -296,21 +296,22 @@ def _steps(step_ns: float, batch: int, noise: random.Random) -> Result:
 
 
 def _map(rows: Sequence[tuple[int, int, int, int]]) -> Drawing:
-    """Return the first repeat as a matrix, with a layer that is unpacked when it is chosen."""
-    times = [time_ns for _, repeat, _, time_ns in rows if repeat == 0]
+    """Return two repeats as a matrix of four ranks, with a layer that is unpacked when chosen."""
+    times = [time_ns for repeat in range(2) for _, own, _, time_ns in rows if own == repeat]
     layer = {"unit": "ns", "columns": 9}
     return Drawing(
         kind="matrix",
         title="Time of each step on each rank",
         data={
-            "rows": {"of": "rank", "names": [0, 1]},
+            "rows": {"of": "rank", "names": [0, 1, 2, 3]},
             "columns": {"of": "step", "names": list(range(3, 12))},
             "layers": [
-                {"title": "Step time", "group": "Step", "values": times} | layer,
-                {"title": HOSTILE, "group": MARKUP, "values": []} | layer,
+                {"title": "Step time", "group": "Step", "values": times, "alike": [2, 0, 3, 1]}
+                | layer,
+                {"title": HOSTILE, "group": MARKUP, "values": [], "alike": []} | layer,
             ],
         },
-        details=(Detail.of(HOSTILE, {"values": [1_500_000] * len(times)}),),
+        details=(Detail.of(HOSTILE, {"values": [1_500_000] * len(times), "alike": [3, 2, 1, 0]}),),
     )
 
 

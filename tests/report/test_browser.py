@@ -523,6 +523,20 @@ def test_of_a_long_table_the_rows_in_sight_are_drawn(watched):
     scroller.evaluate("place => { place.scrollTop = 0; }")
     long.locator("[aria-rowindex='2']").wait_for()
     assert rows.first.inner_text() == first
+    # Elements are used again, and show what a new one would.
+    rows.evaluate_all("rows => rows.forEach((row, at) => { row.madeAs = at; })")
+    for top in (33 * 8, 33 * 2000, 33 * 1980):
+        scroller.evaluate("(place, top) => { place.scrollTop = top; }", top)
+        long.locator(f"[aria-rowindex='{top // 33 + 3}']").wait_for()
+        assert rows.evaluate_all("rows => rows.every(row => row.madeAs >= 0)")
+    used = rows.evaluate_all("rows => rows.map(row => row.outerHTML)")
+    places = rows.evaluate_all("rows => rows.map(row => row.getAttribute('aria-rowindex'))")
+    assert sorted(places, key=int) == places
+    long.get_by_role("button", name="Show pages:").click()
+    long.get_by_role("button", name="Show all:").click()
+    scroller.evaluate("place => { place.scrollTop = 33 * 1980; }")
+    long.locator("[aria-rowindex='1983']").wait_for()
+    assert rows.evaluate_all("rows => rows.map(row => row.outerHTML)") == used
     long.get_by_role("button", name="Show pages:").click()
     assert long.locator("tbody tr").count() == 10
 

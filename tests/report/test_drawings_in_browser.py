@@ -55,6 +55,31 @@ def test_a_layer_is_unpacked_when_it_is_chosen_and_a_link_restores_it(watched, s
     assert steps_map.get_by_label("Shown").input_value() == HOSTILE
 
 
+def _ranks(steps_map):
+    """Return the ranks as they stand beside the map, from the top."""
+    steps_map.locator("svg").wait_for()
+    beside = steps_map.locator("svg text[text-anchor=end]").all_text_contents()
+    return [int(text) for text in beside]
+
+
+def test_ranks_that_are_alike_stand_together_and_a_link_restores_it(watched, steps_map):
+    steps_map.get_by_label("Shown").select_option("Step time")
+    assert _ranks(steps_map) == [0, 1, 2, 3]
+    image = steps_map.locator("svg image")
+    before = image.get_attribute("href")
+    steps_map.get_by_label("Rows").select_option("Alike together")
+    assert "steps_map.order=Alike+together" in watched.page.url
+    assert _ranks(steps_map) == [2, 0, 3, 1]
+    assert image.get_attribute("href") != before
+    watched.page.reload()
+    assert steps_map.get_by_label("Rows").input_value() == "Alike together"
+    assert _ranks(steps_map) == [2, 0, 3, 1]
+    # Of a layer that is unpacked when it is chosen.
+    steps_map.get_by_label("Shown").select_option(HOSTILE)
+    steps_map.get_by_text("1.50 ms").first.wait_for()
+    assert _ranks(steps_map) == [3, 2, 1, 0]
+
+
 @pytest.fixture(scope="module")
 def held(watched):
     watched.page.evaluate("location.hash = '#/compute'")

@@ -37,7 +37,7 @@ def test_a_gain_says_what_it_is_of_or_that_it_is_not_known():
     made = shown(replace(VERDICT, actions=(ACTION, unknown)))
     assert [action.gain for action in made.actions] == [
         "up to 12 of 100 ms less",
-        "gain not known",
+        "Gain not known",
     ]
     assert made.nothing == ""
 

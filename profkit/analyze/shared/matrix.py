@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from profkit.analyze.shared.alike_rows import alike_order
 from profkit.analyze.shared.representative_ranks import representative
 
 _UNITS = ((10**10, "ms", 10**6), (10**6, "us", 10**3), (0, "ns", 1))
@@ -59,12 +60,18 @@ def _layer(
 
 
 def values(means: pd.DataFrame) -> dict[str, Any]:
-    """Return the unit that suits times in ns, and in it all of `means`, row after row."""
+    """Return the unit that suits times in ns, and in it all of `means`, row after row.
+
+    Where there are rows to group, ``alike`` has their positions with those that are alike together.
+    """
     largest = float(np.nanmax(means.to_numpy(), initial=0))
     unit, size = next((unit, size) for least, unit, size in _UNITS if largest >= least)
     scaled = (means / size).round()
+    alike = alike_order(means.to_numpy(np.float64))
+    cells = scaled.to_numpy().ravel()
     return {
         "unit": unit,
         "columns": len(means.columns),
-        "values": [None if np.isnan(value) else int(value) for value in scaled.to_numpy().ravel()],
+        "values": [None if np.isnan(value) else int(value) for value in cells],
+        **({"alike": alike} if alike else {}),
     }

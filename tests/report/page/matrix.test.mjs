@@ -33,6 +33,13 @@ test("the slowest rank comes first where the reader wants it", () => {
   assert.deepEqual(shownOf(matrix, layer, ORDERS[1]).rows, [1, 0]);
 });
 
+test("ranks whose times are alike stand together where the reader wants it", () => {
+  const alike = { ...layer, alike: [2, 1, 0] };
+  assert.deepEqual(shownOf(matrix, alike, ORDERS[2]).rows, [1, 0]);
+  assert.deepEqual(shownOf(matrix, alike, ORDERS[0]).rows, [0, 1]);
+  assert.deepEqual(shownOf(matrix, layer, ORDERS[2]).rows, [0, 1]);
+});
+
 test("ranks of one host stand together", () => {
   const values = [1, 2, 3, 4, 5, 6, 7, 8, 9];
   const rows = { ...matrix.rows, hosts: ["a", "b", "a"] };

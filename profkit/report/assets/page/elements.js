@@ -34,6 +34,25 @@ export function shape(tag, attributes = {}, ...children) {
 }
 
 /**
+ * Puts text into the element of a place: the one that it has, if it is of this kind.
+ * @param {HTMLElement} place
+ * @param {"a" | "button" | "span" | ""} tag empty for the place itself
+ * @param {string} text
+ * @returns {HTMLElement} the element
+ */
+export function write(place, tag, text) {
+  const had = /** @type {HTMLElement | null} */ (place.firstElementChild);
+  const fits = place.childNodes.length === 1 && (had?.localName ?? "") === tag;
+  const into = tag ? (fits && had) || element(tag) : place;
+  if (fits && into.firstChild) into.firstChild.nodeValue = text;
+  else {
+    into.textContent = text;
+    if (tag) place.replaceChildren(into);
+  }
+  return into;
+}
+
+/**
  * A button with its action.
  * @param {string} text
  * @param {Attributes} attributes

@@ -2,7 +2,7 @@
 
 import { copyOf } from "./copy.js";
 import { stateOf } from "./drawings/state.js";
-import { action, element, searchBox } from "./elements.js";
+import { action, element, searchBox, write } from "./elements.js";
 import { claimNow, rowsOf } from "./evidence.js";
 import { NOT_KNOWN, human, raw, withoutFolders } from "./format.js";
 import {
@@ -72,7 +72,7 @@ class TableView {
     this.order = [];
     /** Of what the state said when it was shown. @type {string | undefined} */
     this.shown = undefined;
-    /** Rows that are drawn, by their element. @type {Map<Element, number>} */
+    /** Rows that are drawn, by their element. @type {Map<HTMLTableRowElement, number>} */
     this.drawn = new Map();
     this.column = -1;
     this.direction = 1;
@@ -90,6 +90,8 @@ class TableView {
     this.marked = claim ? rowsOf(table, claim) : new Set();
     this.body = element("tbody", this.subject < 0 ? {} : { class: "openable" });
     this.foot = element("tfoot");
+    /** Above and below the rows that are drawn. */
+    this.rooms = [0, 1].map(() => element("tr", { "aria-hidden": "true" }));
     this.heads = table.columns.map((_, index) => this.head(index));
     this.status = element("span", { class: "count", role: "status" });
     this.back = action("‹", { class: "page", "aria-label": "Previous page" }, () => this.turn(-1));
@@ -116,14 +118,15 @@ class TableView {
    * @param {Event} event
    */
   clicked({ target }) {
-    if (!(target instanceof Element) || target.closest("button, a")) return;
-    const clip = target.closest("span.clip");
+    if (!(target instanceof Element) || target.closest("a")) return;
+    const at = /** @type {HTMLTableRowElement} */ (target.closest("tr"));
+    const row = this.table.rows[this.drawn.get(at) ?? -1];
+    const [clip, thing] = [target.closest("span.clip"), target.closest("button")?.closest("td")];
     if (clip) unclip(clip);
-    else if (getSelection()?.isCollapsed) {
-      const row = this.table.rows[this.drawn.get(target.closest("tr") ?? this.body) ?? -1];
-      if (!row) return;
-      const column = subjectColumnOf(this.table, row, this.things);
-      open(subjectOf(this.table, column, row[column]));
+    else if (row && (thing || getSelection()?.isCollapsed)) {
+      const column = thing?.cellIndex ?? subjectColumnOf(this.table, row, this.things);
+      const name = subjectOf(this.table, column, row[column]);
+      if (name) stateOf("details").set({ of: name });
     }
   }
 
@@ -251,24 +254,38 @@ class TableView {
   }
 
   /**
-   * Puts rows in their place, and room for those that are not drawn.
+   * Puts rows in their place, and room for those that are not drawn. What comes in sight takes the
+   * elements of what goes out of it, and those that stay are not touched: laying out is what costs.
    * @param {number} from
    * @param {number} to
    * @param {number} height of a row that is not drawn
    */
   fill(from, to, height) {
-    const had = document.activeElement;
+    const wanted = this.order.slice(from, to);
     const known = new Map([...this.drawn].map(([row, index]) => [index, row]));
-    const rows = this.order.slice(from, to).map((index, at) => {
-      const made = known.get(index) ?? this.row(index);
+    const staying = new Set(wanted);
+    const free = [...this.drawn].flatMap(([row, index]) => (staying.has(index) ? [] : [row]));
+    if (free.length < known.size) free.forEach((row) => row.remove());
+    const rows = wanted.map((index, at) => {
+      const made = known.get(index) ?? this.row(index, free.shift());
       made.setAttribute("aria-rowindex", String(from + at + 2));
       return made;
     });
-    this.drawn = new Map(rows.map((row, at) => [row, this.order[from + at]]));
-    const room = (/** @type {number} */ count) => (count * height
-      ? [element("tr", { style: `height: ${count * height}px`, "aria-hidden": "true" })] : []);
-    this.body.replaceChildren(...room(from), ...rows, ...room(this.order.length - to));
-    if (had instanceof HTMLElement && this.body.contains(had)) had.focus({ preventScroll: true });
+    this.drawn = new Map(rows.map((row, at) => [row, wanted[at]]));
+    const room = (/** @type {number} */ at, /** @type {number} */ count) => {
+      this.rooms[at].style.height = `${count * height}px`;
+      return count * height ? [this.rooms[at]] : [];
+    };
+    let next = this.body.firstChild;
+    for (const row of [...room(0, from), ...rows, ...room(1, this.order.length - to)]) {
+      if (row === next) next = row.nextSibling;
+      else this.body.insertBefore(row, next);
+    }
+    while (next) {
+      const left = next;
+      next = left.nextSibling;
+      left.remove();
+    }
   }
 
   /**
@@ -323,47 +340,47 @@ class TableView {
     }
   }
 
-  /** @param {number} index */
-  row(index) {
+  /** @param {number} index @param {HTMLTableRowElement} [made] of another row */
+  row(index, made = element("tr", {}, ...this.heads.map(() => element("td")))) {
     const row = this.table.rows[index];
     const subject = subjectColumnOf(this.table, row, this.things);
-    const made = element("tr", {}, ...row.map((value, column) => (
-      this.cell(index, column, value, column === subject))));
-    [...made.cells].forEach((cell, column) => { cell.hidden = this.hidden.has(column); });
+    row.forEach((value, column) => {
+      this.cell(made.cells[column], index, column, value, column === subject);
+    });
     if (this.marked.size) made.className = this.marked.has(index) ? "marked" : "dimmed";
     return made;
   }
 
   /**
+   * @param {HTMLTableCellElement} made
    * @param {number} row
    * @param {number} column
    * @param {Value} value
    * @param {boolean} isSubject of its row
    */
-  cell(row, column, value, isSubject) {
+  cell(made, row, column, value, isSubject) {
     const { unit } = this.table.columns[column];
-    const made = element("td", { class: this.numeric[column] ? "number" : "text" });
+    const reason = this.table.reasons[`${row},${column}`];
+    const isText = typeof value === "string";
+    const isThing = isSubject || (this.things.has(column) && subjectOf(this.table, column, value));
+    const link = column === 0 && this.table.links[row];
+    made.className = this.numeric[column] ? "number" : "text";
+    made.hidden = this.hidden.has(column);
+    made.removeAttribute("aria-label");
     if (value === null) {
-      const reason = this.table.reasons[`${row},${column}`];
       made.classList.add("unknown");
       made.textContent = reason ? NOT_KNOWN : "–";
       made.title = reason ?? NOT_KNOWN;
-      made.setAttribute("aria-label", made.title);
-      return made;
+      made.ariaLabel = made.title;
+      return;
     }
     const text = human(value, unit);
     made.title = raw(value, unit);
-    if (column === 0 && this.table.links[row]) {
-      made.append(element("a", { href: this.table.links[row] }, text));
-    } else if (isSubject || (this.things.has(column) && subjectOf(this.table, column, value))) {
-      const isText = typeof value === "string";
-      made.append(action(withoutFolders(text, LINE), { class: isText ? "thing clip" : "thing" },
-        () => open(subjectOf(this.table, column, value))));
-    } else if (typeof value === "string") {
-      made.append(element("span", { class: "clip" }, withoutFolders(text, LINE)));
-    } else {
-      made.textContent = text;
-    }
+    if (link) write(made, "a", text).setAttribute("href", link);
+    else if (isThing) {
+      write(made, "button", withoutFolders(text, LINE)).className = isText ? "thing clip" : "thing";
+    } else if (isText) write(made, "span", withoutFolders(text, LINE)).className = "clip";
+    else write(made, "", text);
     if (unit === "share" && typeof value === "number" && value >= 0 && value <= 1) {
       made.classList.add("share");
       made.style.setProperty("--part", `${value * 100}%`);
@@ -372,13 +389,7 @@ class TableView {
       made.classList.add("best");
       made.prepend(element("span", { class: "best-mark" }, "best"));
     }
-    return made;
   }
-}
-
-/** Shows all that is known of a thing. @param {string} name empty for none */
-function open(name) {
-  if (name) stateOf("details").set({ of: name });
 }
 
 /** Long names are clipped to two lines; a click shows the whole. @param {Element} clip */

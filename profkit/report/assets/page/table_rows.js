@@ -7,7 +7,7 @@ const DIGITS = 15;
 // Keys of rows and what was recorded of them as JSON, which CSV files have.
 export const FOR_PROGRAMS = new Set(["ID", "Evidence"]);
 // Rows come and go in blocks.
-const BLOCK = 10;
+const BLOCK = 4;
 
 /**
  * By what a value is sorted: numbers in a text by their size, and letters whatever their case.
@@ -80,7 +80,7 @@ export function keysOf(table, column) {
 }
 
 /**
- * The rows to draw of a scrolled table: those in sight, and a block before and after.
+ * The rows to draw of a scrolled table: those in sight, and a block before.
  * @param {number} top how far it is scrolled, in pixels
  * @param {number} room its height
  * @param {number} row height of a row
@@ -89,7 +89,7 @@ export function keysOf(table, column) {
  */
 export function windowOf(top, room, row, count) {
   const block = Math.floor(top / row / BLOCK);
-  const blocks = Math.ceil(room / row / BLOCK) + 3;
+  const blocks = Math.ceil(room / row / BLOCK) + 2;
   const from = Math.max(Math.min(block - 1, Math.ceil(count / BLOCK) - blocks), 0) * BLOCK;
   return [from, Math.min(from + blocks * BLOCK, count)];
 }

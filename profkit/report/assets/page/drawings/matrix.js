@@ -47,7 +47,8 @@ class MatrixView {
     this.blocks = new Map(details.map(({ name, block }) => [name, block]));
     this.layers = this.select("Shown", [], "layer");
     this.layers.append(...grouped(this.matrix.layers));
-    this.orders = this.select("Rows", ORDERS.map((name) => [name, name]), "order");
+    const orders = ORDERS.slice(0, this.matrix.layers.some(({ alike }) => alike) ? 3 : 2);
+    this.orders = this.select("Rows", orders.map((name) => [name, name]), "order");
     this.place = element("div", { class: "plot scroll" });
     this.picked = element("div", { class: "picked" });
     this.label = pointedLabel();
@@ -104,7 +105,7 @@ class MatrixView {
 
   /** @param {Layer} layer */
   async fetch(layer) {
-    layer.values = (await detailOf(this.blocks.get(layer.title) ?? "")).values;
+    Object.assign(layer, await detailOf(this.blocks.get(layer.title) ?? ""));
   }
 
   /** @param {Layer} layer */

@@ -13,6 +13,7 @@ import { madeTable } from "../model.js";
  * @property {string} unit
  * @property {number} columns
  * @property {(number | null)[]} values row after row
+ * @property {number[]} [alike] positions of the rows, those with alike values together
  */
 /**
  * @typedef {object} Side
@@ -38,7 +39,7 @@ import { madeTable } from "../model.js";
  * @property {number} largest
  */
 
-export const ORDERS = ["In their order", "Largest first"];
+export const ORDERS = ["In their order", "Largest first", "Alike together"];
 const FAR = 3;
 
 /**
@@ -68,6 +69,8 @@ export function shownOf(matrix, layer, order) {
   const means = new Map(rows.map((row) => [row, meanOf(layer, row)]));
   if (order === ORDERS[1]) {
     rows.sort((a, b) => (means.get(b) ?? 0) - (means.get(a) ?? 0) || a - b);
+  } else if (order === ORDERS[2] && layer.alike) {
+    rows.splice(0, Infinity, ...layer.alike.filter((row) => means.has(row)));
   } else if (matrix.rows.hosts) {
     const { hosts } = matrix.rows;
     const first = new Map();
