@@ -24,6 +24,7 @@ from profkit.planning.imported_runs import add_run, find, import_kinds
 
 _REAL = "kineto/dlrm_8rank_v100"
 _TOOL, _KIND = import_kinds()["trace"]
+_TIMELINE = "timeline"
 _RANK = re.compile(rb'"rank": \d+, "world_size": \d+')
 
 
@@ -32,7 +33,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ranks", type=int, nargs="*", default=[8, 64, 1000])
     parser.add_argument("--copies", type=int, default=1, help="of the events of each rank")
-    parser.add_argument("--only", nargs="*", default=[], help="analyses; all if left out")
+    parser.add_argument(
+        "--only", nargs="*", default=[], help="analyses, or timeline; all if left out"
+    )
     parser.add_argument("--keep", type=Path, help="folder for traces and tables")
     args = parser.parse_args()
     for ranks in args.ranks:
@@ -64,6 +67,8 @@ def _measure(ranks: int, copies: int, only: Sequence[str]) -> None:
             out = Path(dag.folder(name).format(run=run.name), "analyze", f"{name}.json")
             if not only or name in only or not out.is_file():
                 _job(name, [*_analysis(dag, run.name, name), "--out", str(out)])
+    if not only or _TIMELINE in only:
+        _job(_TIMELINE, [_TIMELINE, run.name, "--tool", _TOOL])
 
 
 def _convert(dag: Dag, run: str, tables: Path) -> list[str]:

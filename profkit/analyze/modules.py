@@ -21,6 +21,9 @@ _TIMES = ("cpu", "device")
 _MEASURES = [f"{phase}_{time}_ns" for time in _TIMES for phase in _PHASES]
 _MEMORY = ["allocated_bytes", "kept_bytes"]
 _FLOPS = [f"{phase}_flops" for phase in _PHASES]
+_PYTHON = Columns("rank repeat call caller kind start_ns end_ns step module")
+_KERNELS = Columns("step start_ns end_ns module phase")
+_MEMORY_EVENTS = Columns("rank repeat device op step size_bytes")
 _OPS = Columns(
     "rank repeat op parent name start_ns end_ns step input_shapes inputs forward module phase"
 )
@@ -39,10 +42,10 @@ class Config(Settings):
 
 @analysis(title="Modules")
 def analyze(
-    python_calls: pd.DataFrame,
+    python_calls: Annotated[pd.DataFrame, _PYTHON],
     cpu_ops: Annotated[pd.DataFrame, _OPS],
-    kernels: pd.DataFrame,
-    memory_events: pd.DataFrame,
+    kernels: Annotated[pd.DataFrame, _KERNELS],
+    memory_events: Annotated[pd.DataFrame, _MEMORY_EVENTS],
     config: Config,
 ) -> Result:
     """How much time does each nn.Module take, with the gradients of its calls?

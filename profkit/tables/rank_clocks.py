@@ -16,6 +16,12 @@ MATCHED_OPERATIONS = ("allreduce", "allgather", "reduce_scatter", "alltoall", "b
 
 _WHERE = ["repeat", "rank"]
 _CALL = ["repeat", "kind", "within", "sequence", "group", "group_ranks", "operation"]
+MATCHED_COLUMNS = (
+    *("repeat", "rank", "step", "start_ns", "end_ns"),
+    *("kind", "operation", "sequence", "group", "group_ranks", "group_size"),
+)
+"""Columns of `collectives` that are needed to match them."""
+
 _ROUNDS = 50
 _SETTLED_NS = 1.0
 

@@ -1,18 +1,16 @@
 """``profkit timeline RUN``: one trace of all ranks for Perfetto, cut to a few steps."""
 
 import argparse
-import gzip
 import re
 import sys
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import pandas as pd
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
+import pyarrow as pa
 
 from profkit.core import job_record, job_usage, progress_events
 from profkit.core.atomic_write import write_atomically
@@ -20,6 +18,8 @@ from profkit.core.checksums import Checksum, checksum, sha256
 from profkit.core.errors import InputError
 from profkit.core.fingerprint import TIMELINE_CODE, provenance
 from profkit.core.sealed_json import sealed
+from profkit.process import malloc
+from profkit.timeline.longest_rows import PYTHON, RowsOfRun
 from profkit.timeline.merge_ranks import (
     TABLES,
     Timeline,
@@ -31,7 +31,7 @@ from profkit.timeline.merge_ranks import (
 from profkit.timeline.perfetto_archive import archive
 
 RUNS = Path("results/runs")
-_PYTHON = "python_calls"
+_GZIP = 16 + zlib.MAX_WBITS
 _STEPS = re.compile(r"(\d+)(?:-(\d+))?$")
 _COORDINATE = re.compile(r"([a-z]+)(\d+)")
 
@@ -47,35 +47,42 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _run(args: argparse.Namespace) -> None:
+    malloc.keep_freed()
+    # Arrow's own allocator keeps half as much as the tables take.
+    pa.set_memory_pool(pa.system_memory_pool())
     folder = RUNS / args.run
-    tables, hashes = _tables(folder, args.tool, args.repeat, python=args.python)
+    files = {name: _table(folder, args.tool, name) for name in TABLES}
+    if args.python:
+        files[PYTHON] = _table(folder, args.tool, PYTHON)
+    hashes = {str(path): _verified(path) for path in files.values()}
+    rows = RowsOfRun(files=files, repeat=args.repeat)
     capture = _capture(folder, args.tool, args.repeat)
     steps = (
-        _step_numbers(args.steps) if args.steps else few_steps(tables, args.skip_first, args.count)
+        _step_numbers(args.steps) if args.steps else few_steps(rows, args.skip_first, args.count)
     )
     how: dict[str, Any] = {
         "steps": steps,
         "labels": _labels(capture),
         "max_events": args.max_events,
     }
-    drawn = timeline(tables, **how)
+    drawn = timeline(rows, **how)
     if args.steps and not drawn.slices:
         raise InputError(
-            f"{folder}: nothing was recorded in steps {args.steps}", hint=_recorded_steps(tables)
+            f"{folder}: nothing was recorded in steps {args.steps}", hint=_recorded_steps(rows)
         )
     out = args.out or folder / "timeline.json.gz"
     out.parent.mkdir(parents=True, exist_ok=True)
     if out.suffix == ".tar":
-        ranks = timelines_by_rank(tables, **how)
-        write_atomically(out, archive(ranks, clocks_of(tables)[0], args.run))
+        ranks = timelines_by_rank(rows, **how)
+        write_atomically(out, archive(ranks, clocks_of(rows)[0], args.run))
     else:
-        write_atomically(out, gzip.compress(drawn.document(), compresslevel=6, mtime=0))
+        write_atomically(out, _compressed(drawn.document()))
     if args.record:
         inputs = {str(capture): sha256(capture), **hashes}
         write_atomically(args.record, sealed(_record(drawn, inputs, args.attempt, checksum(out))))
     for note in drawn.notes:
         sys.stderr.write(f"{note}\n")
-    sys.stderr.write(f"{out}: {len(drawn.encoded)} events; open it at https://ui.perfetto.dev\n")
+    sys.stderr.write(f"{out}: {drawn.count} events; open it at https://ui.perfetto.dev\n")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -109,22 +116,20 @@ def _step_numbers(steps: str) -> list[int]:
     return list(range(first, last + 1))
 
 
-def _tables(
-    folder: Path, tool: str, repeat: int, *, python: bool
-) -> tuple[dict[str, pd.DataFrame], dict[str, str]]:
-    """Read the rows of one repeat of each table that is drawn; return the hashes of them too."""
-    found, hashes = {}, {}
-    for name in (*TABLES, *((_PYTHON,) if python else ())):
-        path = _table(folder, tool, name)
-        try:
-            hashes[str(path)] = job_record.verified(path)
-            rows = pq.read_table(path, filters=pc.field("repeat") == repeat)
-            found[name] = rows.to_pandas(split_blocks=True, self_destruct=True)
-        except FileNotFoundError:
-            known = ", ".join(sorted(folder.name for folder in RUNS.glob("*"))) or "none"
-            hint = f"the runs in {RUNS}: {known}"
-            raise InputError(f"{path}: no such table", hint=hint) from None
-    return found, hashes
+def _verified(path: Path) -> str:
+    """Return the hash of a table that is as it was made."""
+    try:
+        return job_record.verified(path)
+    except FileNotFoundError:
+        known = ", ".join(sorted(folder.name for folder in RUNS.glob("*"))) or "none"
+        hint = f"the runs in {RUNS}: {known}"
+        raise InputError(f"{path}: no such table", hint=hint) from None
+
+
+def _compressed(parts: Iterable[bytes]) -> bytes:
+    """Return what `gzip.compress` makes of all parts together, without a time."""
+    gzip = zlib.compressobj(level=6, wbits=_GZIP)
+    return b"".join([*map(gzip.compress, parts), gzip.flush()])
 
 
 def _capture(folder: Path, tool: str, repeat: int) -> Path:
@@ -141,7 +146,7 @@ def _record(drawn: Timeline, inputs: Mapping[str, str], attempt: int, trace: Che
         "schema_version": 1,
         "attempt": attempt,
         "steps": drawn.steps,
-        "events": len(drawn.encoded),
+        "events": drawn.count,
         "notes": [{"file": "", "text": note} for note in drawn.notes],
         "trace": trace,
         "provenance": asdict(provenance(*TIMELINE_CODE, {}, inputs)),
@@ -168,6 +173,6 @@ def _labels(path: Path) -> dict[int, str]:
     return found
 
 
-def _recorded_steps(tables: dict[str, pd.DataFrame]) -> str:
-    steps = sorted({int(step) for name in TABLES for step in tables[name]["step"].unique()})
-    return f"the steps recorded: {', '.join(str(step) for step in steps if step >= 0) or 'none'}"
+def _recorded_steps(rows: RowsOfRun) -> str:
+    steps = sorted({step for name in TABLES for step in rows.known(name, "step") if step >= 0})
+    return f"the steps recorded: {', '.join(map(str, steps)) or 'none'}"

@@ -3,8 +3,9 @@
 Clocks are put side by side by the ends of collectives; `trace_events` has the format.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -12,7 +13,8 @@ import numpy as np
 import pandas as pd
 
 from profkit.tables import schema
-from profkit.tables.rank_clocks import matched_collectives
+from profkit.tables.rank_clocks import MATCHED_COLUMNS, matched_collectives
+from profkit.timeline.longest_rows import PYTHON, RowsOfRun
 from profkit.timeline.trace_events import Ints, Tracks, arrows, counters, ranges, spans
 
 Event = dict[str, Any]
@@ -20,6 +22,22 @@ Tables = Mapping[str, pd.DataFrame]
 
 TABLES = schema.TIMELINE
 """Tables that a timeline is drawn from; `python_calls` too, where its rows are wanted."""
+
+_DRAWN_COLUMNS = {
+    name: columns.split()
+    for name, columns in {
+        "cpu_ops": "rank op parent tid name kind input_shapes forward module phase",
+        "runtime_calls": "rank tid name correlation",
+        "kernels": "rank device stream name kind correlation size_bytes grid block collective"
+        " module phase",
+        "memory_events": "rank device allocated_bytes",
+        "collectives": "rank collective operation group size_bytes dtype",
+        PYTHON: "rank tid name",
+    }.items()
+}
+"""Columns of each table that are drawn, besides the times."""
+
+_EVENTS_AT_ONCE = 1 << 12
 
 _WORK = {"copy": "gpu_memcpy", "set": "gpu_memset"}
 _NS_PER_US = 1000
@@ -29,8 +47,10 @@ _NS_PER_US = 1000
 class Timeline:
     """The events, and notes for their reader."""
 
-    encoded: list[str]
-    """Each event as JSON."""
+    encoded: Sequence[bytes]
+    """The events as JSON, some thousands of them in each text."""
+    count: int
+    """How many events there are."""
     slices: int
     """How many of them are rows of the tables."""
     base_ns: int
@@ -43,47 +63,50 @@ class Timeline:
     @property
     def events(self) -> list[Event]:
         """The events as dictionaries."""
-        found: list[Event] = msgspec.json.decode(f"[{','.join(self.encoded)}]")
+        found: list[Event] = msgspec.json.decode(b"[%b]" % b",".join(self.encoded))
         return found
 
-    def document(self) -> bytes:
-        """Return the content of a trace file."""
+    def document(self) -> Iterator[bytes]:
+        """Yield the content of a trace file."""
         head = {
             "schemaVersion": 1,
             "displayTimeUnit": "ns",
             "baseTimeNanoseconds": self.base_ns,
             "otherData": {"steps": self.steps, "notes": self.notes},
         }
-        events = ",\n".join(self.encoded)
-        return msgspec.json.encode(head)[:-1] + f',"traceEvents":[\n{events}\n]}}'.encode()
+        yield msgspec.json.encode(head)[:-1] + b',"traceEvents":[\n'
+        for number, events in enumerate(self.encoded):
+            yield b",\n" if number else b""
+            yield events
+        yield b"\n]}"
 
 
 def timeline(
-    tables: Tables, *, steps: Sequence[int], labels: Mapping[int, str], max_events: int
+    rows: RowsOfRun, *, steps: Sequence[int], labels: Mapping[int, str], max_events: int
 ) -> Timeline:
     """Draw `steps` of one repeat, or the whole recording if there are none.
 
     `labels` are the names of ranks. Beyond `max_events` the shortest events are left out.
     """
-    offsets, notes = clocks_of(tables)
-    shown, left_out = _shown(tables, steps, max_events)
-    shown = {name: _aligned(rows, offsets) for name, rows in shown.items()}
+    offsets, notes = clocks_of(rows)
+    shown, left_out = _shown(rows, steps, max_events)
+    shown = {name: _aligned(table, offsets) for name, table in shown.items()}
     return _drawn(shown, _first(shown), steps, labels, (*notes, *left_out))
 
 
 def timelines_by_rank(
-    tables: Tables, *, steps: Sequence[int], labels: Mapping[int, str], max_events: int
+    rows: RowsOfRun, *, steps: Sequence[int], labels: Mapping[int, str], max_events: int
 ) -> dict[int, Timeline]:
     """Draw the same with each rank by itself, on its own clock; times of all begin together."""
-    offsets, notes = clocks_of(tables)
-    shown, left_out = _shown(tables, steps, max_events)
+    offsets, notes = clocks_of(rows)
+    shown, left_out = _shown(rows, steps, max_events)
     # Moved by its offset, no event may lie before the beginning: Perfetto drops those.
-    aligned = {name: _aligned(rows, offsets) for name, rows in shown.items()}
+    aligned = {name: _aligned(table, offsets) for name, table in shown.items()}
     base = min(_first(shown), _first(aligned))
-    ranks = sorted({int(rank) for rows in shown.values() for rank in rows["rank"].unique()})
+    ranks = sorted({int(rank) for table in shown.values() for rank in table["rank"].unique()})
     return {
         rank: _drawn(
-            {name: rows[(rows["rank"] == rank).to_numpy()] for name, rows in shown.items()},
+            {name: table[(table["rank"] == rank).to_numpy()] for name, table in shown.items()},
             base,
             steps,
             labels,
@@ -93,21 +116,19 @@ def timelines_by_rank(
     }
 
 
-def clocks_of(tables: Tables) -> tuple[dict[int, int], tuple[str, ...]]:
+def clocks_of(rows: RowsOfRun) -> tuple[dict[int, int], tuple[str, ...]]:
     """Return how far the clock of each rank is ahead, in ns, and notes on how well they agree."""
-    clocks = matched_collectives(tables["collectives"]).clocks
+    clocks = matched_collectives(rows.whole("collectives", MATCHED_COLUMNS)).clocks
     offsets = dict(zip(clocks["rank"].tolist(), clocks["offset_ns"].tolist(), strict=True))
-    return offsets, tuple(_alignment(clocks, tables))
+    ranks = rows.known("cpu_ops", "rank") | rows.known("kernels", "rank")
+    return offsets, tuple(_alignment(clocks, ranks))
 
 
 def _shown(
-    tables: Tables, steps: Sequence[int], max_events: int
+    rows: RowsOfRun, steps: Sequence[int], max_events: int
 ) -> tuple[dict[str, pd.DataFrame], tuple[str, ...]]:
     """Return the rows in `steps`, at most `max_events`, and a note on what is left out."""
-    shown = {name: _in_steps(rows, steps) for name, rows in tables.items()}
-    if steps and "python_calls" in tables:
-        shown["python_calls"] = _open_during(tables["python_calls"], shown["cpu_ops"])
-    shown, left_out = _limited(shown, max_events)
+    shown, left_out = rows.of_steps(steps).longest(_DRAWN_COLUMNS, max_events)
     return shown, (f"{left_out} events, the shortest, were left out.",) if left_out else ()
 
 
@@ -124,9 +145,12 @@ def _drawn(
 ) -> Timeline:
     shown = {**tables, **_with_unique_correlations(tables)}
     tracks = Tracks(labels=labels)
-    events = [event for draw in _DRAWN for event in draw(shown, base, tracks)]
+    events = [*_encoded(event for draw in _DRAWN for event in draw(shown, base, tracks))]
+    # Only then all tracks are known, which come first.
+    named = [*_encoded(tracks.metadata())]
     return Timeline(
-        encoded=[*tracks.metadata(), *events],
+        encoded=[text for text, _ in (*named, *events)],
+        count=sum(count for _, count in (*named, *events)),
         slices=sum(map(len, shown.values())),
         base_ns=base,
         steps=tuple(steps),
@@ -134,17 +158,22 @@ def _drawn(
     )
 
 
-def few_steps(tables: Tables, skip_first: int, count: int) -> list[int]:
+def _encoded(events: Iterable[str]) -> Iterator[tuple[bytes, int]]:
+    """Yield events joined to long texts, and of how many each is."""
+    rest = iter(events)
+    while some := list(islice(rest, _EVENTS_AT_ONCE)):
+        yield ",\n".join(some).encode(), len(some)
+
+
+def few_steps(rows: RowsOfRun, skip_first: int, count: int) -> list[int]:
     """Return the first `count` steps after the first `skip_first`, as long as others remain."""
-    known = {step for name in ("cpu_ops", "kernels") for step in tables[name]["step"].unique()}
-    steps = sorted(int(step) for step in known if step >= 0)
+    known = rows.known("cpu_ops", "step") | rows.known("kernels", "step")
+    steps = sorted(step for step in known if step >= 0)
     return ([step for step in steps if step >= skip_first] or steps)[:count]
 
 
-def _alignment(clocks: pd.DataFrame, tables: Tables) -> Iterator[str]:
+def _alignment(clocks: pd.DataFrame, ranks: set[int]) -> Iterator[str]:
     """Yield how far the clocks of the ranks were moved, and how well they then agree."""
-    ranks = {int(rank) for rank in tables["cpu_ops"]["rank"].unique()}
-    ranks |= {int(rank) for rank in tables["kernels"]["rank"].unique()}
     apart = sorted(ranks - {int(rank) for rank in clocks["rank"]})
     if len(clocks):
         moved = float(clocks["offset_ns"].abs().max()) / _NS_PER_US
@@ -155,23 +184,6 @@ def _alignment(clocks: pd.DataFrame, tables: Tables) -> Iterator[str]:
         )
     if len(ranks) > 1 and apart:
         yield f"The clocks of ranks {apart} were not aligned: no collective connects them."
-
-
-def _in_steps(rows: pd.DataFrame, steps: Sequence[int]) -> pd.DataFrame:
-    rows = rows.rename(columns={"time_ns": "start_ns"})
-    return rows[rows["step"].isin(steps).to_numpy()] if steps else rows
-
-
-def _open_during(calls: pd.DataFrame, ops: pd.DataFrame) -> pd.DataFrame:
-    """Return the calls that are open while any of `ops` of their rank is, cut to that."""
-    spans = ops.groupby("rank").agg(first=("start_ns", "min"), last=("end_ns", "max"))
-    rows = calls.join(spans, on="rank", how="inner")
-    rows = rows[((rows["start_ns"] < rows["last"]) & (rows["end_ns"] > rows["first"])).to_numpy()]
-    start, end = (
-        np.maximum(rows["start_ns"], rows["first"]),
-        np.minimum(rows["end_ns"], rows["last"]),
-    )
-    return rows.assign(start_ns=start, end_ns=end)
 
 
 def _aligned(rows: pd.DataFrame, offsets: Mapping[int, int]) -> pd.DataFrame:
@@ -191,27 +203,6 @@ def _with_unique_correlations(tables: Tables) -> dict[str, pd.DataFrame]:
         name: rows.assign(correlation=moved[name].where(rows["correlation"] > 0, -1))
         for name, rows in both.items()
     }
-
-
-def _limited(tables: dict[str, pd.DataFrame], count: int) -> tuple[dict[str, pd.DataFrame], int]:
-    """Return the `count` longest rows of all tables, and how many others there are.
-
-    A row lasts at least as long as those inside it, so none is left without those around it.
-    """
-    lengths = {
-        name: (rows["end_ns"] - rows["start_ns"]).to_numpy(np.int64)
-        if "end_ns" in rows
-        else np.zeros(len(rows), dtype=np.int64)
-        for name, rows in tables.items()
-    }
-    every = np.concatenate(list(lengths.values()))
-    if len(every) <= count:
-        return tables, 0
-    kept = np.zeros(len(every), dtype=np.bool_)
-    kept[np.argsort(-every, kind="stable")[:count]] = True
-    parts = np.split(kept, np.cumsum([len(length) for length in lengths.values()])[:-1])
-    shown = {name: rows[part] for (name, rows), part in zip(tables.items(), parts, strict=True)}
-    return shown, len(every) - count
 
 
 def _cpu_tracks(rows: pd.DataFrame, tracks: Tracks, kind: str) -> tuple[Ints, Ints]:
@@ -243,8 +234,8 @@ def _operators(tables: Tables, base: int, tracks: Tracks) -> Iterator[str]:
 
 
 def _python(tables: Tables, base: int, tracks: Tracks) -> Iterator[str]:
-    if "python_calls" in tables:
-        rows = tables["python_calls"].assign(cat="python_function")
+    if PYTHON in tables:
+        rows = tables[PYTHON].assign(cat="python_function")
         yield from spans(rows, base, *_cpu_tracks(rows, tracks, "Python of thread"))
 
 

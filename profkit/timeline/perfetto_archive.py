@@ -35,7 +35,7 @@ def archive(ranks: Mapping[int, Timeline], offsets: Mapping[int, int], run: str)
     with tarfile.open(fileobj=content, mode="w") as tar:
         _add(tar, MANIFEST, msgspec.json.encode({"perfetto_manifest": manifest}))
         for rank, path in paths.items():
-            _add(tar, path, ranks[rank].document())
+            _add(tar, path, b"".join(ranks[rank].document()))
     return content.getvalue()
 
 

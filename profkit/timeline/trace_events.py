@@ -21,6 +21,7 @@ Ends = tuple[Ints, Ints, Ints]
 _NS_PER_US = 1000
 _FIRST_DEVICE = 1_000_000
 _DEVICES = 1000
+_ROWS_AT_ONCE = 1 << 13
 
 
 @dataclass(kw_only=True, slots=True)
@@ -99,18 +100,36 @@ def members(name: str, values: Any) -> list[str]:
     key = _json(name)
     if not pd.api.types.is_numeric_dtype(values.dtype):
         texts = pd.Categorical(values)
-        known = [f"{key}:{_json(text)}," if text != "" else "" for text in texts.categories]
-        # The last is that of no value, whose code is -1.
-        found: list[str] = np.array([*known, ""], dtype=object)[texts.codes].tolist()
+        used, which = np.unique(texts.codes, return_inverse=True)
+        # The code of no value is -1.
+        known = [texts.categories[code] if code >= 0 else "" for code in used.tolist()]
+        encoded = [f"{key}:{_json(text)}," if text != "" else "" for text in known]
+        found: list[str] = np.array(encoded, dtype=object)[which].tolist()
         return found
     return [f"{key}:{value}," if value != -1 else "" for value in values.tolist()]
 
 
-def spans(rows: pd.DataFrame, base_ns: int, pid: Ints, tid: Ints, **args: Any) -> list[str]:
-    """Return complete events of `rows`, which have a `name`, a `cat`, `start_ns` and `end_ns`.
+def _pieces(rows: int) -> Iterator[slice]:
+    """Yield parts of a table: the texts of a whole one are many times as large as its numbers."""
+    for first in range(0, rows, _ROWS_AT_ONCE):
+        yield slice(first, first + _ROWS_AT_ONCE)
+
+
+def spans(
+    rows: pd.DataFrame, base_ns: int, pid: Ints, tid: Ints, **args: pd.Series
+) -> Iterator[str]:
+    """Yield complete events of `rows`, which have a `name`, a `cat`, `start_ns` and `end_ns`.
 
     `args` are columns; underscores in their names stand for spaces.
     """
+    for piece in _pieces(len(rows)):
+        about = {name: values.iloc[piece] for name, values in args.items()}
+        yield from _spans(rows.iloc[piece], base_ns, pid[piece], tid[piece], about)
+
+
+def _spans(
+    rows: pd.DataFrame, base_ns: int, pid: Ints, tid: Ints, args: Mapping[str, pd.Series]
+) -> list[str]:
     start, end = (rows[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
     about = [""] * len(rows)
     for name, values in args.items():
@@ -139,27 +158,32 @@ def _name(names: pd.Series) -> list[str]:
 def ranges(rows: pd.DataFrame, base_ns: int, pid: Ints, tid: Ints) -> Iterator[str]:
     """Yield begin and end of `rows` as asynchronous events: slices of one thread must nest."""
     start, end = (rows[name].to_numpy(np.int64) - base_ns for name in ("start_ns", "end_ns"))
-    columns = (members("cat", rows["cat"]), _name(rows["name"]), pid.tolist(), tid.tolist())
-    times = (microseconds(start), microseconds(end))
-    for number, (cat, name, p, t, ts, until) in enumerate(zip(*columns, *times, strict=True)):
-        about = f'{cat}{name}"id":{number},"pid":{p},"tid":{t},'
-        yield f'{{"ph":"b",{about}"ts":{ts},"args":{{}}}}'
-        yield f'{{"ph":"e",{about}"ts":{until},"args":{{}}}}'
+    numbers = iter(range(len(rows)))
+    for piece in _pieces(len(rows)):
+        columns = (members("cat", rows["cat"].iloc[piece]), _name(rows["name"].iloc[piece]))
+        where = (pid[piece].tolist(), tid[piece].tolist())
+        times = (microseconds(start[piece]), microseconds(end[piece]))
+        for cat, name, p, t, ts, until in zip(*columns, *where, *times, strict=True):
+            about = f'{cat}{name}"id":{next(numbers)},"pid":{p},"tid":{t},'
+            yield f'{{"ph":"b",{about}"ts":{ts},"args":{{}}}}'
+            yield f'{{"ph":"e",{about}"ts":{until},"args":{{}}}}'
 
 
 def arrows(cat: str, begin: Ends, end: Ends, base_ns: int) -> Iterator[str]:
     """Yield both ends of an arrow from each slice at `begin` to the one at `end`."""
     for ph, (pid, tid, time), more in (("s", begin, ""), ("f", end, ',"bp":"e"')):
-        columns = (pid.tolist(), tid.tolist(), microseconds(time - base_ns))
         kind = f'"ph":"{ph}","cat":"{cat}","name":"{cat}"'
-        for number, (p, t, ts) in enumerate(zip(*columns, strict=True)):
-            yield f'{{{kind},"id":{number},"pid":{p},"tid":{t},"ts":{ts}{more}}}'
+        numbers = iter(range(len(time)))
+        for piece in _pieces(len(time)):
+            times = microseconds(time[piece] - base_ns)
+            for p, t, ts in zip(pid[piece].tolist(), tid[piece].tolist(), times, strict=True):
+                yield f'{{{kind},"id":{next(numbers)},"pid":{p},"tid":{t},"ts":{ts}{more}}}'
 
 
-def counters(names: pd.Series, pid: Ints, time: Ints, values: Ints) -> list[str]:
-    """Return a point of the curve `names` for each value, in bytes."""
-    columns = (_name(names), pid.tolist(), microseconds(time), values.tolist())
-    return [
-        f'{{"ph":"C","cat":"memory",{name}"pid":{p},"tid":0,"ts":{ts},"args":{{"bytes":{size}}}}}'
-        for name, p, ts, size in zip(*columns, strict=True)
-    ]
+def counters(names: pd.Series, pid: Ints, time: Ints, values: Ints) -> Iterator[str]:
+    """Yield a point of the curve `names` for each value, in bytes."""
+    about = '"ph":"C","cat":"memory"'
+    for piece in _pieces(len(time)):
+        columns = (_name(names.iloc[piece]), pid[piece].tolist(), microseconds(time[piece]))
+        for name, p, ts, size in zip(*columns, values[piece].tolist(), strict=True):
+            yield f'{{{about},{name}"pid":{p},"tid":0,"ts":{ts},"args":{{"bytes":{size}}}}}'

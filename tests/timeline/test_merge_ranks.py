@@ -7,13 +7,17 @@ import tarfile
 from collections import Counter
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from profkit.convert.torch_profiler import trace as kineto
 from profkit.core import progress_events
 from profkit.core.errors import InputError
+from profkit.tables import schema
 from profkit.tables.schema import frame
 from profkit.timeline.__main__ import main
+from profkit.timeline.longest_rows import RowsOfRun
 from profkit.timeline.merge_ranks import TABLES, few_steps, timeline
 
 NEEDED = {
@@ -82,10 +86,26 @@ def dlrm(real_data):
     return joined(paths)
 
 
+def written(tables, folder):
+    """Write tables as files, from which a timeline is drawn."""
+    files = {name: folder / f"{name}.parquet" for name in tables}
+    for name, rows in tables.items():
+        table = pa.Table.from_pandas(rows, schema.TABLES[name], preserve_index=False)
+        pq.write_table(table, files[name])
+    return RowsOfRun(files=files)
+
+
 @pytest.fixture(scope="module")
-def drawn(dlrm):
+def recorded(dlrm, tmp_path_factory):
+    tables = {name: dlrm[name] for name in TABLES}
+    return written(tables, tmp_path_factory.mktemp("tables"))
+
+
+@pytest.fixture(scope="module")
+def drawn(recorded):
     labels = {0: "rank 0 (dp0)", 1: "rank 1 (dp1)"}
-    return timeline(dlrm, steps=few_steps(dlrm, 3, 3), labels=labels, max_events=100_000)
+    steps = few_steps(recorded, 3, 3)
+    return timeline(recorded, steps=steps, labels=labels, max_events=100_000)
 
 
 def test_events_keep_to_the_format(drawn):
@@ -122,9 +142,10 @@ def ahead(tables, rank, ns):
     return moved
 
 
-def test_a_clock_that_is_ahead_is_moved_until_ends_of_collectives_agree(dlrm):
+def test_a_clock_that_is_ahead_is_moved_until_ends_of_collectives_agree(dlrm, tmp_path):
     # The clocks of these ranks agree as they are, so one is put 5 ms ahead.
-    found = timeline(ahead(dlrm, 1, 5_000_000), steps=[10], labels={}, max_events=100_000)
+    rows = written(ahead(dlrm, 1, 5_000_000), tmp_path)
+    found = timeline(rows, steps=[10], labels={}, max_events=100_000)
     ends = {}
     for event in found.events:
         if event["ph"] == "X" and event["args"].get("collective") == "alltoall":
@@ -140,7 +161,7 @@ def test_the_parser_of_hta_reads_it(drawn, tmp_path):
     from hta.common.trace import parse_trace_file
 
     path = tmp_path / "timeline.json.gz"
-    path.write_bytes(gzip.compress(drawn.document()))
+    path.write_bytes(gzip.compress(b"".join(drawn.document())))
     _, read, names = parse_trace_file(str(path))
     table = names.get_sym_table()
     categories = Counter(table[category] for category in read["cat"])
@@ -152,7 +173,7 @@ def test_the_parser_of_hta_reads_it(drawn, tmp_path):
 
 def test_profkit_reads_its_own_timeline(drawn, tmp_path):
     path = tmp_path / "timeline.json.gz"
-    path.write_bytes(gzip.compress(drawn.document()))
+    path.write_bytes(gzip.compress(b"".join(drawn.document())))
     trace = kineto.read(path)
     spans = Counter(event["cat"] for event in drawn.events if event["ph"] == "X")
     assert len(trace.tables["runtime_calls"]) == spans["cuda_runtime"]
@@ -163,7 +184,7 @@ def test_profkit_reads_its_own_timeline(drawn, tmp_path):
 
 def test_read_again_kernels_have_the_times_they_had(drawn, dlrm, tmp_path):
     path = tmp_path / "timeline.json"
-    path.write_bytes(drawn.document())
+    path.write_bytes(b"".join(drawn.document()))
     again = kineto.read(path).tables["kernels"].to_pandas()
     before = dlrm["kernels"][dlrm["kernels"]["step"] == 10].copy()
     for rows in (again, before):
@@ -179,7 +200,7 @@ def test_read_again_kernels_have_the_times_they_had(drawn, dlrm, tmp_path):
 
 def test_no_two_ranks_share_the_id_of_a_launch(drawn, dlrm, tmp_path):
     path = tmp_path / "timeline.json"
-    path.write_bytes(drawn.document())
+    path.write_bytes(b"".join(drawn.document()))
     tables = kineto.read(path).tables
     calls, work = (tables[name].to_pandas() for name in ("runtime_calls", "kernels"))
     assert calls[calls["correlation"] > 0]["correlation"].is_unique
@@ -189,14 +210,15 @@ def test_no_two_ranks_share_the_id_of_a_launch(drawn, dlrm, tmp_path):
     assert len(launched) == (drawn_before & (dlrm["kernels"]["correlation"] > 0)).sum() > 0
 
 
-def test_ranges_that_do_not_nest_are_drawn_beside_the_thread():
+def test_ranges_that_do_not_nest_are_drawn_beside_the_thread(tmp_path):
     where = {"rank": 0, "repeat": 0, "step": 0, "tid": 1, "kind": "annotation"}
     rows = [
         where | {"op": 0, "parent": -1, "name": "step", "start_ns": 0, "end_ns": 100},
         where | {"op": 1, "parent": 0, "name": "gloo:all_reduce", "start_ns": 10, "end_ns": 900},
     ]
     tables = {name: frame(name) for name in TABLES} | {"cpu_ops": frame("cpu_ops", rows)}
-    events = timeline(tables, steps=[0], labels={}, max_events=10).events
+    drawn = timeline(written(tables, tmp_path), steps=[0], labels={}, max_events=10)
+    events = drawn.events
     assert broken(events) == []
     assert [
         (event["ph"], event["name"], event["ts"]) for event in events if event["ph"] in "Xbe"
@@ -207,12 +229,12 @@ def test_ranges_that_do_not_nest_are_drawn_beside_the_thread():
     ]
 
 
-def test_what_is_too_much_for_a_browser_is_left_out_and_counted(dlrm):
-    found = timeline(dlrm, steps=[10], labels={}, max_events=1000)
+def test_what_is_too_much_for_a_browser_is_left_out_and_counted(recorded):
+    found = timeline(recorded, steps=[10], labels={}, max_events=1000)
     drawn = sum(event["ph"] in "XC" for event in found.events)
     assert drawn <= 1000
     assert any("the shortest, were left out" in note for note in found.notes)
-    whole = timeline(dlrm, steps=[10], labels={}, max_events=100_000)
+    whole = timeline(recorded, steps=[10], labels={}, max_events=100_000)
     ends = [
         max(event["ts"] + event["dur"] for event in one.events if event["ph"] == "X")
         for one in (found, whole)
@@ -225,8 +247,7 @@ def run(dlrm, tmp_path, monkeypatch):
     """Lay the tables into a result tree."""
     folder = tmp_path / "results/runs/mine"
     (folder / "tables/torch_profiler").mkdir(parents=True)
-    for name, rows in dlrm.items():
-        rows.to_parquet(folder / f"tables/torch_profiler/{name}.parquet")
+    written(dlrm, folder / "tables/torch_profiler")
     (folder / "capture/torch_profiler/rep0").mkdir(parents=True)
     record = {"ranks": ["rank0_dp0_tp0_pp0", "rank1_dp0_tp1_pp0"]}
     (folder / "capture/torch_profiler/rep0/capture.json").write_text(json.dumps(record))
@@ -245,8 +266,7 @@ def test_the_command_writes_the_chosen_steps(run, capsys):
 
 
 def test_an_archive_has_each_rank_on_its_own_clock_and_says_how_they_differ(run, dlrm):
-    for name, rows in ahead(dlrm, 1, 5_000_000).items():
-        rows.to_parquet(run / f"tables/torch_profiler/{name}.parquet")
+    written(ahead(dlrm, 1, 5_000_000), run / "tables/torch_profiler")
     main(["mine", "--steps", "10", "--out", "mine.tar"])
     with tarfile.open("mine.tar") as tar:
         files = {name: json.load(tar.extractfile(name)) for name in tar.getnames()}
