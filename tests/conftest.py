@@ -5,6 +5,7 @@ import gc
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,8 @@ os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="profkit-state-")
 # Of profkit alone: what torch has compiled is to be found by the captures.
 os.environ["PROFKIT_CACHE"] = f"{os.environ['XDG_STATE_HOME']}/cache"
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
+# What is started in the background ignores an interrupt, and so would all that tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # No limit in seconds, which would fail on a busy machine alone.
 _UNTIMED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 settings.register_profile("profkit", deadline=None, suppress_health_check=_UNTIMED)

@@ -11,7 +11,7 @@ from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.glob_match import matching
 from profkit.analyze.shared.intervals import Intervals
-from profkit.analyze.shared.lanes import Lanes
+from profkit.analyze.shared.lanes import Lanes, fitting
 from profkit.analyze.shared.step_windows import WHERE, extents, until_gpu_done
 from profkit.core.formatting import counted, ranks_and_repeats
 from profkit.core.result import Abstention, Chart, Metric, Result, table
@@ -137,13 +137,16 @@ def _parts(
     absent = set() if len(kernels) else {"kernel", "copy", "set"}
     if kernels.empty and runtime_calls.empty:
         absent.add("runtime")
-    lanes = Lanes([windows, cpu_ops, kernels, runtime_calls])
-    active = _active(cpu_ops, kernels, runtime_calls, lanes, config)
-    spans = {name: periods for name, periods in active.items() if name not in absent}
-    rows = windows.sort_values(WHERE, kind="stable", ignore_index=True)
-    frame = lanes.spans(rows)
-    parts = {"step_time_ns": frame[:, 1] - frame[:, 0]} | _divided(frame, spans)
-    return rows[[*WHERE, "step"]].assign(**parts)
+    found = []
+    for own in fitting([windows, cpu_ops, kernels, runtime_calls]):
+        lanes = Lanes(own)
+        active = _active(own[1], own[2], own[3], lanes, config)
+        spans = {name: periods for name, periods in active.items() if name not in absent}
+        rows = own[0].sort_values(WHERE, kind="stable", ignore_index=True)
+        frame = lanes.spans(rows)
+        parts = {"step_time_ns": frame[:, 1] - frame[:, 0]} | _divided(frame, spans)
+        found.append(rows[[*WHERE, "step"]].assign(**parts))
+    return pd.concat(found, ignore_index=True)
 
 
 def _active(

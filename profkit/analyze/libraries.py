@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from profkit.analyze.base import analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.intervals import Intervals
-from profkit.analyze.shared.lanes import Lanes
+from profkit.analyze.shared.lanes import Lanes, fitting
 from profkit.analyze.shared.step_windows import WHERE, step_windows
 from profkit.core.formatting import counted
 from profkit.core.result import Abstention, Chart, Metric, Result, table
@@ -24,6 +24,7 @@ from profkit.tables.kernel_names import (
 )
 
 _DEVICE = [*WHERE, "device"]
+_ALL = ""
 _MEASURED = (
     *("start_ns", "end_ns", "inside_ns", "occupancy_percent", "blocks_per_sm"),
     *("tensor_cores", "tensorboard"),
@@ -65,12 +66,12 @@ def analyze(kernels: pd.DataFrame, steps: pd.DataFrame, config: Config) -> Resul
         return Result.abstain("libraries", "no kernel of a GPU was recorded")
     windows, missing = step_windows(steps, kernels, config.skip_first)
     frames = work[_DEVICE].drop_duplicates().merge(windows, on=WHERE)
-    lanes = Lanes([work, frames], _DEVICE)
-    inside = intervals.union(lanes.spans(frames))
-    rows = _described(work, lanes.spans(work), inside, config)
+    parts = [_described(own, inside, config) for own, inside in fitting([work, frames], _DEVICE)]
+    rows = pd.concat([rows for rows, _ in parts])
     if not rows["inside_ns"].any():
         return Result.abstain("libraries", "no kernel runs in the steps that count")
-    by_library = _by_library(rows, lanes.spans(work), inside)
+    covered = pd.concat([covered for _, covered in parts]).groupby(level=0).sum()
+    by_library = _by_library(rows, covered)
     by_device = _by_device(rows, windows)
     note = _note(by_device)
     return Result(
@@ -96,21 +97,29 @@ def analyze(kernels: pd.DataFrame, steps: pd.DataFrame, config: Config) -> Resul
 
 
 def _described(
-    work: pd.DataFrame, spans: Intervals, inside: Intervals, config: Config
-) -> pd.DataFrame:
-    """Return the kernels with library, use of tensor cores and their time `inside` steps in ns."""
+    work: pd.DataFrame, frames: pd.DataFrame, config: Config
+) -> tuple[pd.DataFrame, "pd.Series[int]"]:
+    """Return the kernels with library, use of tensor cores and their time in the steps in ns.
+
+    And the ns that the kernels of each library cover in the steps, and those of all, as "".
+    """
+    lanes = Lanes([work, frames], _DEVICE)
+    inside, spans = intervals.union(lanes.spans(frames)), lanes.spans(work)
     # Decided once for each distinct name.
     names = work["name"].astype("category").cat
     texts = [str(name) for name in names.categories]
     codes = names.codes.to_numpy()
     known = np.array([contains_any(text, TENSORBOARD_TENSOR_CORES) for text in texts])
     later = np.array([contains_any(text, config.tensor_cores) for text in texts])
-    return work.assign(
+    rows = work.assign(
         library=np.array([library(text) for text in texts], dtype=object)[codes],
         tensorboard=known[codes],
         tensor_cores=(known | later)[codes],
         inside_ns=intervals.overlap(spans, inside),
     )
+    groups = rows.groupby("library", observed=True).indices
+    covered = {name: _covered_ns(spans[own], inside) for name, own in groups.items()}
+    return rows, pd.Series({**covered, _ALL: _covered_ns(spans, inside)})
 
 
 def _frames(windows: pd.DataFrame) -> dict[Any, Intervals]:
@@ -120,24 +129,18 @@ def _frames(windows: pd.DataFrame) -> dict[Any, Intervals]:
     }
 
 
-def _by_library(rows: pd.DataFrame, spans: Intervals, inside: Intervals) -> pd.DataFrame:
-    """Return one row per library, the one with most time first.
-
-    `spans` are those of the rows, `inside` the steps, each GPU at a time of its own.
-    """
+def _by_library(rows: pd.DataFrame, covered: "pd.Series[int]") -> pd.DataFrame:
+    """Return one row per library, the one with most time first."""
     groups = rows.groupby("library", observed=True)
     total = groups["inside_ns"].sum()
     tensor = (rows["inside_ns"] * rows["tensor_cores"]).groupby(rows["library"]).sum()
-    covered = pd.Series(
-        {name: _covered_ns(spans[kernels], inside) for name, kernels in groups.indices.items()}
-    )
     found = pd.DataFrame(
         {
             "calls": groups.size(),
             "names": groups["name"].nunique(),
             "total_ns": total,
-            "covered_ns": covered,
-            "share": covered / max(_covered_ns(spans, inside), 1),
+            "covered_ns": covered.drop(_ALL),
+            "share": covered.drop(_ALL) / max(covered[_ALL], 1),
             "tensor_core_share": tensor / total.where(total > 0),
         }
     )

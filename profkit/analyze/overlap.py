@@ -1,6 +1,7 @@
 """Communication overlap: how much of it compute hides, and what the rest costs the step."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +9,7 @@ import pandas as pd
 
 from profkit.analyze.base import analysis
 from profkit.analyze.shared import intervals
-from profkit.analyze.shared.lanes import Lanes
+from profkit.analyze.shared.lanes import Lanes, fitting
 from profkit.analyze.shared.step_windows import WHERE, step_windows, with_clock
 from profkit.core.formatting import ranks_and_repeats
 from profkit.core.result import Abstention, Chart, Metric, Result, table
@@ -97,11 +98,22 @@ def _in_steps(
     """Return the times of each operation in each step, the mean over the devices that have it."""
     named = communication[[*_DEVICE, "operation"]].drop_duplicates()
     frames = named.merge(windows[[*WHERE, "step", "start_ns", "end_ns"]], on=WHERE)
+    tables = fitting([communication, compute, frames], _DEVICE)
+    parts = [part for own in tables for part in _of_operations(*own)]
+    # Devices of one rank wait at the same time: a sum could be longer than the step.
+    of_devices = pd.concat(parts).sort_values(_DEVICE, kind="stable").drop(columns="device")
+    means = of_devices.groupby([*WHERE, "step", "operation"], observed=True).mean()
+    return means.reset_index()
+
+
+def _of_operations(
+    communication: pd.DataFrame, compute: pd.DataFrame, frames: pd.DataFrame
+) -> Iterator[pd.DataFrame]:
+    """Yield for each operation its times in the `frames`."""
     lanes = Lanes([communication, compute, frames], _DEVICE)
     # Only a kernel on the same device hides anything.
     cover, spans, inside = map(lanes.spans, (compute, communication, frames))
     cover = intervals.union(cover)
-    parts = []
     rows_of = communication.groupby("operation", observed=True).indices
     for operation, rows in frames.groupby("operation", observed=True).indices.items():
         active = intervals.union(spans[rows_of[operation]])
@@ -109,11 +121,7 @@ def _in_steps(
             "communication_ns": intervals.overlap(inside[rows], active),
             "hidden_ns": intervals.overlap(inside[rows], intervals.intersection(active, cover)),
         }
-        parts.append(frames.iloc[rows][[*_DEVICE, "step", "operation"]].assign(**times))
-    # Devices of one rank wait at the same time: a sum could be longer than the step.
-    of_devices = pd.concat(parts).sort_values(_DEVICE, kind="stable").drop(columns="device")
-    means = of_devices.groupby([*WHERE, "step", "operation"], observed=True).mean()
-    return means.reset_index()
+        yield frames.iloc[rows][[*_DEVICE, "step", "operation"]].assign(**times)
 
 
 def _operations(communication: pd.DataFrame, collectives: pd.DataFrame) -> "pd.Series[str]":

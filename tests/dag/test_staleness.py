@@ -13,7 +13,8 @@ from tests.page_text import page_data
 # Of every kind: on tables of one tool and of each, on results of others, and across runs.
 ANALYSES = {
     *("steps", "observer_tax", "breakdown", "operators", "kernels", "collectives"),
-    *("causes", "verdict", "overlap", "memory_model", "memory_fit", "comparison"),
+    *("causes", "verdict", "stragglers", "overlap"),
+    *("memory_model", "memory_fit", "comparison"),
 }
 
 

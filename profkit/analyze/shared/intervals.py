@@ -8,12 +8,10 @@ ns on one clock. Nothing here changes its arguments.
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from profkit.core.errors import InputError
-
 Intervals = NDArray[np.int64]
 """Intervals in ns, shape (n, 2): column 0 holds starts, column 1 ends."""
 
-_LONGEST_NS = 2**62
+_LONGEST_NS = 2**61
 
 
 def intervals(start_ns: ArrayLike, end_ns: ArrayLike) -> Intervals:
@@ -67,31 +65,38 @@ def total(spans: Intervals) -> int:
 
 def covered(spans: Intervals, groups: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """Return for each of `count` groups how many ns its `spans` cover together."""
+    found = np.zeros(count, dtype=np.int64)
     order = np.lexsort((spans[:, 0], groups))
     start, end, group = spans[order, 0], spans[order, 1], groups[order]
     if not len(group):
-        return np.zeros(count, dtype=np.int64)
+        return found
     begins = np.flatnonzero(np.r_[True, group[1:] != group[:-1]])
-    moved = one_after_another(start[begins], np.maximum.reduceat(end, begins))
-    moved = np.repeat(moved, np.diff(np.r_[begins, len(group)]))
-    reach = np.maximum.accumulate(end + moved)
-    free = np.maximum(start + moved, np.r_[np.iinfo(np.int64).min, reach[:-1]])
-    found = np.zeros(count, dtype=np.int64)
-    np.add.at(found, group, np.maximum(end + moved - free, 0))
+    first, last = start[begins], np.maximum.reduceat(end, begins)
+    sizes = np.diff(np.r_[begins, len(group)])
+    for part in np.split(np.arange(len(begins)), fitting(first, last)):
+        rows = slice(begins[part[0]], begins[part[-1]] + sizes[part[-1]])
+        moved = np.repeat(one_after_another(first[part], last[part]), sizes[part])
+        reach = np.maximum.accumulate(end[rows] + moved)
+        free = np.maximum(start[rows] + moved, np.r_[np.iinfo(np.int64).min, reach[:-1]])
+        np.add.at(found, group[rows], np.maximum(end[rows] + moved - free, 0))
     return found
+
+
+def fitting(first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where spans from `first` to `last` have to be split, so that parts fit on one axis.
+
+    Nowhere, unless some are damaged: times of an epoch beside such that begin with 0.
+    """
+    reach = np.cumsum(np.maximum(last - first, 0) + 1, dtype=np.float64)
+    return np.flatnonzero(np.diff(np.floor(reach / _LONGEST_NS))) + 1
 
 
 def one_after_another(first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return by how much to move each span from `first` to `last`, so that none meets another.
 
-    Raises `InputError` if together they are longer than times can be.
+    They must be as many as `fitting` puts together.
     """
     length = np.maximum(last - first, 0) + 1
-    if length.sum(dtype=np.float64) > _LONGEST_NS:
-        raise InputError(
-            "the times of all ranks together span more than a century",
-            hint="some are damaged: leave out the files of ranks whose steps make no sense",
-        )
     begins: NDArray[np.int64] = np.r_[0, np.cumsum(length)][: len(length)]
     return begins - first
 

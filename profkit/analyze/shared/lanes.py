@@ -3,14 +3,30 @@
 Some thousand events of each of a thousand ranks take longer in a thousand calls than in one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from profkit.analyze.shared import intervals as intervals_of
 from profkit.analyze.shared.intervals import Intervals, intervals, one_after_another
 from profkit.analyze.shared.step_windows import WHERE, extents, keyed, runs
+
+
+def fitting(
+    tables: Sequence[pd.DataFrame], key: Sequence[str] = WHERE
+) -> Iterator[Sequence[pd.DataFrame]]:
+    """Yield `tables`: all rows at once, or parts of them by `key` that have room on one axis."""
+    found = pd.concat([extents(rows, key) for rows in tables]).groupby([*key])
+    first = found["first"].min()
+    splits = intervals_of.fitting(first.to_numpy(np.int64), found["last"].max().to_numpy(np.int64))
+    if not len(splits):
+        yield tables
+        return
+    for own in np.split(np.arange(len(first)), splits):
+        keys = first.index[own]
+        yield [rows[pd.MultiIndex.from_frame(rows[[*key]]).isin(keys)] for rows in tables]
 
 
 class Lanes:

@@ -3,7 +3,6 @@ import pytest
 
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.intervals import nothing
-from profkit.core.errors import InputError
 
 CASES = range(60)
 
@@ -67,10 +66,12 @@ def test_what_groups_cover_agrees_with_counting_instants(seed):
     np.testing.assert_array_equal(groups, before[1])
 
 
-def test_groups_whose_times_cannot_be_are_no_sum():
-    spans = np.array([[0, 2**60]] * 5)
-    with pytest.raises(InputError, match="more than a century"):
-        intervals.covered(spans, np.arange(5), 5)
+def test_groups_of_times_that_cannot_be_are_covered_as_any_other():
+    # Of an epoch, with one event that begins before 0.
+    now = 1_694_130_348_916_755_000
+    spans = np.array([[-1000, now], [5, now + 7]] * 9)
+    covered = intervals.covered(spans, np.repeat(np.arange(9), 2), 9)
+    assert covered.tolist() == [now + 1007] * 9
 
 
 def test_intervals_that_touch_become_one_and_empty_ones_vanish():

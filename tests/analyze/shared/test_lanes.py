@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from profkit.analyze.shared import intervals
-from profkit.analyze.shared.lanes import Lanes
+from profkit.analyze.shared.lanes import Lanes, fitting
 
 
 def spans(*rows):
@@ -43,3 +43,16 @@ def test_rows_may_come_in_any_order(order):
     lengths = (rows["end_ns"] - rows["start_ns"]).to_numpy()
     assert (moved[:, 1] - moved[:, 0]).tolist() == lengths.tolist()
     assert intervals.total(intervals.union(moved)) == 9
+
+
+def test_ranks_of_times_that_cannot_be_have_an_axis_each():
+    now = 2**61
+    ops = spans(*((rank, 0, -5 + rank, now) for rank in range(7)))
+    parts = list(fitting([ops, ops.iloc[:2]]))
+    assert len(parts) > 1
+    assert pd.concat([rows for rows, _ in parts]).equals(ops)
+    assert sum(len(others) for _, others in parts) == 2
+    for rows, _ in parts:
+        assert len(intervals.union(Lanes([rows]).spans(rows))) == len(rows)
+    (alone,) = fitting([spans((0, 0, 1, 5), (1, 0, 2, 3))])
+    assert len(alone[0]) == 2

@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from profkit.convert._parquet import write
-from profkit.convert.columns import on_disk
+from profkit.convert.columns import on_disk, spill
 from profkit.convert.linking import doubtful, ordered, windows
 from profkit.convert.torch_profiler import trace as kineto
 
@@ -55,6 +55,7 @@ def converted(tmp_path, monkeypatch):
         (ordered, "_NUMBERS_AT_ONCE"),
         (doubtful, "_NUMBERS_AT_ONCE"),
         (windows, "WINDOW_ROWS"),
+        (spill, "_HELD_BYTES"),
     ):
         monkeypatch.setattr(module, name, _SMALL)
 
