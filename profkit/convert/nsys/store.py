@@ -186,13 +186,21 @@ def opened(path: Path, shown: Path) -> Iterator[Store]:
         connection = sqlite3.connect(uri, uri=True)
         connection.text_factory = _decoded
         try:
-            store = SqliteStore(connection)
+            store = _sqlite_store(connection)
             _check(store, shown)
             yield store
         finally:
             connection.close()
     except (sqlite3.DatabaseError, OverflowError, UnicodeDecodeError) as error:
         raise InputError(f"{shown}: damaged SQLite file: {error}", hint=_HINT) from None
+
+
+def _sqlite_store(connection: sqlite3.Connection) -> Store:
+    try:
+        return SqliteStore(connection)
+    except MemoryError:
+        # So SQLite says that its table of tables is damaged, however much memory there is.
+        raise sqlite3.DatabaseError("its table of tables cannot be read") from None
 
 
 def _check(store: Store, shown: Path) -> None:

@@ -47,6 +47,17 @@ def test_a_truncated_real_file_is_named(real_data, tmp_path):
         convert.run(raw(path), tmp_path)
 
 
+def test_what_sqlite_has_no_memory_for_is_damaged(real_data, tmp_path, monkeypatch):
+    def out_of_memory(_):
+        raise MemoryError
+
+    monkeypatch.setattr("profkit.convert.nsys.store.SqliteStore", out_of_memory)
+    path = tmp_path / "rank0.nsys-rep"
+    path.write_bytes(gzip.decompress((real_data / "nsys/mfu_2gpu_after.sqlite.gz").read_bytes()))
+    with pytest.raises(InputError, match="damaged SQLite file: its table of tables"):
+        convert.run(raw(path), tmp_path)
+
+
 def test_somebody_elses_sqlite_is_refused(tmp_path):
     path = tmp_path / "rank0.nsys-rep"
     with closing(sqlite3.connect(path)) as connection, connection:
