@@ -121,13 +121,9 @@ def convert(  # noqa: PLR0913 - the arguments of the job
         steps = _harness_steps(good, damaged.result(), unread)
         recorded = {STEPS: steps, HOSTS: map(hosts_table, good.values())}
         parts = join_tables(tool, parts, tables, recorded, cores)
-        notes += [
-            Note(file=file_label(part.raw.path), text=t) for part in parts for t in part.notes
-        ]
-        notes += unread
+        notes += [*_notes_on(parts), *unread]
         made_of = proven.result()
     status, reason = _outcome(parts, damaged.result())
-    made = [tables / f"{name}.parquet" for name in produced(tool)]
     record = {
         "schema_version": 1,
         "tool": tool,
@@ -135,7 +131,7 @@ def convert(  # noqa: PLR0913 - the arguments of the job
         "status": status,
         "reason": reason,
         "notes": [asdict(note) for note in (*notes, *_edited(captures, made_of.inputs))],
-        "tables": {path.stem: asdict(checksum(path)) for path in made},
+        "tables": {name: asdict(checksum(tables / f"{name}.parquet")) for name in produced(tool)},
         "provenance": asdict(made_of),
     }
     write_atomically(tables / CONVERSION, sealed(json.dumps(record, indent=1).encode() + b"\n"))
@@ -322,6 +318,11 @@ def convert_files(
             f"a process that converted files of {tool} was killed, most likely for its memory",
             hint="convert with fewer --cores",
         ) from None
+
+
+def _notes_on(parts: Iterable[Part]) -> Iterator[Note]:
+    for part in parts:
+        yield from (Note(file=file_label(part.raw.path), text=text) for text in part.notes)
 
 
 def _convert_one(tool: str, raw: Raw, files: Path, folder: Path, is_small: bool) -> Part:

@@ -329,7 +329,7 @@ class _Checker:
     def sections(
         self, config: Configuration, chosen: Mapping[str, dict[str, Any]]
     ) -> dict[str, Any]:
-        """Return the sections of the analyses: that which chooses ranks is for tools that ask."""
+        """Return the sections of the analyses; the one that chooses ranks is for tools that ask."""
         if choosing(chosen):
             return {CHOICE: {"skip_first": config.warmup_steps}, **config.analyses}
         is_kept = self.explicit

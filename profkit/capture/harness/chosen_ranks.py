@@ -44,7 +44,7 @@ def settled(spec: Spec) -> Spec:
 
 
 def lack(spec: Spec) -> str:
-    """Return why `spec` asks for ranks that nobody chose, or ""."""
+    """Return why `spec` asks for ranks that were not chosen, or ""."""
     if spec.chosen or not _is_asked_for(spec):
         return ""
     found = _read(spec)

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pyarrow.parquet as pq
 import pytest
@@ -19,7 +18,7 @@ from profkit.convert.__main__ import main as convert
 from profkit.core.errors import InputError
 from profkit.core.run_settings import RunSettings
 from profkit.process import parent_watch
-from tests.waiting import LIMIT_S
+from tests.waiting import LIMIT_S, until
 
 FILES = ["rank0_dp0_tp0_pp0.marks.jsonl", "rank1_dp1_tp0_pp0.marks.jsonl"]
 
@@ -119,11 +118,8 @@ def begun(arguments_of, tmp_path, local, **behaviour):
     out = tmp_path / "results/runs/r/capture/marks/rep0"
     command = [*arguments_of("marks", out, {}, **behaviour), *settings()]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + LIMIT_S
-    while not any(local.rglob("*.jsonl")):
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(lambda: any(local.rglob("*.jsonl")) or process.poll() is not None)
+    assert process.poll() is None
     return process, command
 
 
