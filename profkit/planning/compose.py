@@ -190,7 +190,7 @@ def _expanded(
         key = tuple(text for text in choice if text in groups)
         if key not in composed:
             composed[key] = compose(MAIN, overrides=[*fixed, *key])
-            _check_appended(composed[key], parsed)
+            _check_appended(composed[key], parsed, options)
         for text in choice:
             if text not in groups:
                 _set(composed[key], values[text])
@@ -286,7 +286,7 @@ def _add_required(config: DictConfig, options: Options) -> None:
                 config.analyses[name] = required[name]
 
 
-def _check_appended(config: DictConfig, parsed: Sequence[Override]) -> None:
+def _check_appended(config: DictConfig, parsed: Sequence[Override], options: Options) -> None:
     """Refuse ``tool=[a] +tool=b``, of which Hydra silently drops the second."""
     for section, group in (("tools", "tool"), ("analyses", "analysis")):
         for override in parsed:
@@ -294,7 +294,11 @@ def _check_appended(config: DictConfig, parsed: Sequence[Override]) -> None:
                 continue
             value = override.value()
             names = value if isinstance(value, list) else [value]
-            if missing := [str(name) for name in names if str(name) not in config[section]]:
+            missing = [str(name) for name in names if str(name) not in config[section]]
+            known = options.get_group_options(group)
+            if unknown := [name for name in missing if "/" not in name and name not in known]:
+                raise mistakes.no_option(group, unknown[0], known)
+            if missing:
                 raise ConfigError(
                     f"{override.input_line}: has no effect beside {group}=[...]",
                     hint=f"name all of them: {group}=[...,{','.join(missing)}]",

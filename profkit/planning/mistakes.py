@@ -83,6 +83,11 @@ def of_all_runs(key: str) -> ConfigError:
     return ConfigError(f"{', '.join(run_settings.NAMES)} cannot be swept: they make no other run")
 
 
+def no_option(group: str, name: str, options: Sequence[str]) -> ConfigError:
+    """Return the error for `name`, which `group` has no option of; `options` are those it has."""
+    return ConfigError(f"no {group} named {name!r}", hint=nearest(name, options))
+
+
 def noted(chosen_by: Iterable[Sequence[str]]) -> Iterator[str]:
     """Yield a note on what was written and does not count: in overrides, and beside them."""
     yield from own_files.unread_main()
@@ -298,7 +303,7 @@ def _of_overrides(error: Exception, chosen: Sequence[str]) -> ConfigError:
         group, name = match.groups()
         # Of a list of names, Hydra does not say what there is.
         options = GlobalHydra.instance().config_loader().get_group_options(group)
-        return ConfigError(f"no {group} named {name!r}", hint=nearest(name, options))
+        return no_option(group, name, options)
     if match := re.match(r"(?:In '([^']+)': \w+ raised while|Error merging override )", text):
         return _of_merging(match[1], text, chosen)
     return _of_interpolation(error, text, chosen)

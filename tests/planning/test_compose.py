@@ -86,6 +86,8 @@ def test_a_swept_value_reaches_interpolations():
         (["model=gpt_tny"], "no model named 'gpt_tny'\n  hint: did you mean 'gpt_tiny'"),
         (["batch=[1"], "cannot read 'batch=[1': "),
         (["tool=[torch_profiler]", "+tool=py_spy"], "has no effect beside tool="),
+        (["tool=[nsys]", "+tool=nysy"], "no tool named 'nysy'\n  hint: did you mean 'nsys'"),
+        (["+analysis=stepz"], "no analysis named 'stepz'\n  hint: did you mean 'steps'"),
         (["batch=interval(1,3)"], "continuous interval"),
         (["hydra.run.dir=x"], "hydra.run.dir=x: has no effect, as Hydra only composes"),
         (["hydra/launcher=joblib"], "has no effect, as Hydra only composes"),
