@@ -19,7 +19,7 @@ _LOG_FROM = 8  # largest over smallest value of an axis that was swept by doubli
 
 
 _COUNTED = {
-    "steps.peak_memory_bytes": "of a GPU what PyTorch allocated, else all of the process",
+    "steps.peak_memory_bytes": "on a GPU: what PyTorch allocated; on a CPU: the whole process",
     "memory_peak.peak_bytes": "tensors and workspaces in PyTorch's allocator",
 }
 """What key numbers count that could be taken for one another."""

@@ -21,7 +21,7 @@ def measured(values, began=None):
             "step_time_ns": Metric(
                 value=float(np.median(values)),
                 unit="ns",
-                title="Step time, median",
+                title="Unprofiled step time, median",
                 by_repeat=dict(enumerate(map(float, values))),
             )
         },
@@ -56,7 +56,7 @@ def test_a_run_that_was_timed_with_a_profiler_is_left_out_and_named():
     assert [pair["run"] for pair in pairs(found)] == ["large"]
     assert found.abstentions[0] == Abstention(
         what="what traced is against others",
-        reason="Step time, mean, with torch_profiler; others: Step time, median",
+        reason="Step time, mean, with torch_profiler; others: Unprofiled step time, median",
     )
     (only, nothing) = run({"traced": traced, "small": measured(SIX)}).abstentions
     assert (only, nothing.what) == (found.abstentions[0], "differences between runs")
@@ -66,8 +66,8 @@ def test_a_run_that_takes_half_as_long_again_is_announced_with_its_interval():
     result = run({"small": measured(SIX), "large": measured([150, 157, 146, 151, 149, 154])})
     (finding,) = result.findings
     assert finding.message == (
-        "Step time, median: differs from that of small in 1 of 1 other run, most in large: "
-        "1.5 times (95% interval 1.49 to 1.51, 6 repeats)."
+        "Unprofiled step time, median: differs from that of small in 1 of 1 other run, most in "
+        "large: 1.5 times (95% interval 1.49 to 1.51, 6 repeats)."
     )
     assert (finding.metric, finding.value) == ("comparison.step_time_ns_differing_runs", 1)
     (pair,) = pairs(result)
@@ -81,7 +81,7 @@ def test_a_difference_that_may_be_chance_is_called_that():
     (finding,) = result.findings
     assert finding.value == 0
     assert finding.message.startswith(
-        "Step time, median: no difference from one is beyond chance in 1 other run; the largest"
+        "Unprofiled step time, median: no difference from one is beyond chance in 1 other run; "
     )
     (pair,) = pairs(result)
     assert (pair["differs"], pair["more_repeats"]) == ("not beyond chance", 0)

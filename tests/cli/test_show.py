@@ -165,7 +165,7 @@ def run(folder):
     run = make_run(folder, "gpt-1", "2026-01-02T10:00:00+00:00", ["ok", "oom"])
     make_run(folder, "other", "2026-01-03T10:00:00+00:00", ["ok"])
     save_selection((), ["gpt-1"])
-    step = Metric(value=1e9, unit="ns", title="Step time, median")
+    step = Metric(value=1e9, unit="ns", title="Unprofiled step time, median")
     late = (finding(Severity.INFO, "steps drift"),)
     document(run, "steps", findings=late, metrics={"step_time_ns": step})
     lines = pd.DataFrame([{"line": "f (a.py:3)", "self_share": 0.4}])

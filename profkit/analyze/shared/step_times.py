@@ -80,7 +80,7 @@ def _over_steps(clock: pd.DataFrame, statistic: Statistic, *, is_unprofiled: boo
 
 def step_time_title(tool: str) -> str:
     """Return the title of the step time that was measured with `tool`."""
-    return "Step time, median" if tool == BASELINE else f"Step time, mean, with {tool}"
+    return "Unprofiled step time, median" if tool == BASELINE else f"Step time, mean, with {tool}"
 
 
 def timed_alike(
