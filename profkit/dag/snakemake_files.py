@@ -4,6 +4,7 @@ Snakemake has no setting for that. It would keep them in ``.snakemake`` of the f
 in, as earlier versions of profkit let it.
 """
 
+import errno
 import itertools
 import logging
 import os
@@ -96,7 +97,10 @@ def _moved(path: Path, folder: Path) -> Path:
 
 
 def _remove_empty(folder: Path) -> None:
-    """Remove the folders at and below `folder` that hold no file."""
-    for path, _, files in os.walk(folder, topdown=False):
-        if not files and not os.listdir(path):  # noqa: PTH208 - a path of os.walk
-            os.rmdir(path)  # noqa: PTH106
+    """Remove the folders at and below `folder` that hold nothing, as another run may as well."""
+    for path, _, _ in os.walk(folder, topdown=False):
+        try:
+            os.rmdir(path)  # noqa: PTH106 - a path of os.walk
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
+                raise

@@ -1,6 +1,7 @@
 """Files of Snakemake: they lie among the results, and nothing that was made is forgotten."""
 
 import logging
+import os
 from base64 import urlsafe_b64encode
 from pathlib import Path
 from types import SimpleNamespace
@@ -65,6 +66,24 @@ def test_a_log_that_has_begun_is_moved_and_goes_on():
     assert Path(logs[handler]).read_text() == "said\n"
     assert Path(logs[handler]).parent == FOLDER.absolute() / "log"
     assert not OLD.exists()
+
+
+@pytest.mark.parametrize("meanwhile", [os.rmdir, lambda folder: Path(folder, "b.log").touch()])
+def test_another_run_that_begins_at_the_same_instant_harms_none(monkeypatch, meanwhile):
+    (OLD / "log").mkdir(parents=True)
+    path = (OLD / "log/now.log").absolute()
+    logs = {logging.FileHandler(path, delay=True): str(path)}
+    path.touch()
+    remove = os.rmdir
+
+    def after_the_other(folder):
+        meanwhile(folder)
+        remove(folder)
+
+    monkeypatch.setattr(os, "rmdir", after_the_other)
+    keep_in_results(snakemake(), logs)
+    assert (FOLDER / "log/now.log").is_file()
+    assert (OLD / "log/b.log").exists() is (meanwhile is not remove)
 
 
 def snakemake():
