@@ -55,7 +55,8 @@ def serve(launchers: Iterable[Mapping[str, Any]]) -> None:
     names = {
         launcher["name"]
         for launcher in launchers
-        if not launcher["python"] and launcher["container"]["engine"] == "none"
+        if not (launcher["python"] or launcher.get("hosts") or launcher.get("across"))
+        and launcher["container"]["engine"] == "none"
     }
     if modules := [_MODULES[name] for name in sorted(names & _MODULES.keys())]:
         os.environ[caller_environment.LOADED_LAUNCHER] = job_server.start(__name__, *modules)

@@ -11,11 +11,11 @@ import pytest
 
 from profkit.capture.harness import loaded_launcher
 from profkit.capture.harness.launch import launch
-from profkit.process import caller_environment, job_server
+from profkit.process import caller_environment
+from tests.capture.harness.conftest import SETTINGS
 from tests.waiting import until
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-SETTINGS = {"name": "torchrun", "python": "", "container": {"engine": "none"}}
 TOKEN = "the-token-of-this-capture"  # noqa: S105 - a mark, no secret
 STATE = """
 import json, os, pathlib, resource, signal, subprocess, sys, time
@@ -47,18 +47,6 @@ print("done", rank)
 """
 CHOSEN = {"MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_ERROR_FILE"}
 """Variables that torchrun sets to something else each time."""
-
-
-@pytest.fixture
-def server(monkeypatch):
-    """Serve launchers for what this process starts; return the process that does."""
-    before = set(psutil.Process().children())
-    monkeypatch.setenv(caller_environment.LOADED_LAUNCHER, "")
-    loaded_launcher.serve([SETTINGS])
-    (process,) = set(psutil.Process().children()) - before
-    yield process
-    job_server.stop()
-    assert not process.is_running()
 
 
 @pytest.fixture
@@ -163,6 +151,8 @@ def of_token():
         SETTINGS | {"name": "python"},
         SETTINGS | {"python": "/usr/bin/python3"},
         SETTINGS | {"container": {"engine": "docker"}},
+        SETTINGS | {"hosts": ["one", "two"]},
+        SETTINGS | {"nnodes": 2, "across": ["srun"]},
     ],
 )
 def test_what_cannot_be_loaded_needs_no_server(settings, monkeypatch):

@@ -11,6 +11,7 @@ from profkit.capture.harness.spec import Spec
 from profkit.capture.launchers.base import DistributedLauncher
 from profkit.core.errors import ProfkitError
 from profkit.core.secret_masking import Masker, forms
+from profkit.process import caller_environment
 
 _STARTED = "PROFKIT_SPREAD"
 # One process on each host, with all of its processors, in what may be the allocation of a job that
@@ -48,6 +49,8 @@ def start(spec: Spec, across: Sequence[str], argv: Sequence[str], timeout_s: flo
     before = _written_ns(spec)
     command = [*across, sys.executable, "-m", "profkit.capture", *argv]
     variables = {**os.environ, _STARTED: "1"}
+    # What it forks would be on this host, and outside of what srun gives a step.
+    variables.pop(caller_environment.LOADED_LAUNCHER, None)
     launch(command, variables, log, timeout_s + _TIMEOUT_MARGIN_S, spec.token)
     Masker(known=forms(spec.secrets)).file(log, log.name)
     if _written_ns(spec) == before:

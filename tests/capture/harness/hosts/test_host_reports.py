@@ -244,7 +244,7 @@ def ssh(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{path.parent}:{os.environ['PATH']}")
 
 
-@pytest.mark.usefixtures("namespaces", "ssh")
+@pytest.mark.usefixtures("namespaces", "ssh", "server")
 def test_hosts_in_a_list_are_reached_by_ssh(capture, programs, tmp_path):
     launcher = {"name": "torchrun", "python": "", "hosts": ["localhost", "second"]}
     made = capture("baseline", tmp_path, {}, **programs("grouped"), launcher=launcher, steps=3)
