@@ -50,9 +50,9 @@ function captures(run) {
   return plainTable("Captures", heads, run.captures.map((attempt) => [
     attempt.tool, String(attempt.repeat),
     element("span", {}, status(attempt.status, attempt.status), ` ${attempt.reason}`),
-    element("span", { class: "unbroken" }, number(attempt.elapsed_s, "s")),
+    number(attempt.elapsed_s, "s"),
     attempt.exit_code === null ? "none" : String(attempt.exit_code),
-    element("span", { class: "unbroken" }, attempt.started.slice(0, 19).replace("T", " ")),
+    attempt.started.slice(0, 19).replace("T", " "),
     anchor({ text: attempt.folder.text, href: `${attempt.folder.href}/` }),
   ]));
 }

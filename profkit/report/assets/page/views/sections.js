@@ -12,6 +12,9 @@ import { anchor, drawer, explain, finding, notKnown, tiles } from "./parts.js";
 /** @typedef {import("../model.js").Chart} Chart */
 /** @typedef {import("../model.js").Table} Table */
 
+// Numbers with their unit, dates and times.
+const UNBROKEN = /^[-−]?\d.{0,20}$/;
+
 /**
  * @param {Section} shown
  * @param {Drawn} drawn
@@ -143,5 +146,11 @@ export function plainTable(label, heads, rows) {
       element("thead", {}, element("tr", {},
         ...heads.map((text) => element("th", { scope: "col" }, text)))),
       element("tbody", {}, ...rows.map((row) => element("tr", {},
-        ...row.map((cell) => element("td", {}, cell)))))));
+        ...row.map((cell) => element("td",
+          UNBROKEN.test(textOf(cell)) ? { class: "unbroken" } : {}, cell)))))));
+}
+
+/** @param {Node | string} cell */
+function textOf(cell) {
+  return typeof cell === "string" ? cell : cell.textContent ?? "";
 }
