@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from profkit.core import result
-from profkit.report import result_tree, shown_verdict, topics, view
+from profkit.report import kept_comparison, result_tree, shown_verdict, topics, view
 from profkit.report.budget import fitted
 from profkit.report.column_labels import column
 from profkit.report.compare import key_numbers, overview
@@ -217,6 +217,7 @@ def _section(shown_run: ShownRun, index: int, name: str, parts: Parts) -> view.S
         abstentions=shown.abstentions,
         file=shown_run.result_link(name),
         is_silent=not (shown.metrics or shown.findings or shown.tables or shown.drawings),
+        is_answer=name == kept_comparison.NAME,
     )
 
 

@@ -12,8 +12,15 @@ from profkit.core.job_record import NOTHING
 from profkit.core.result import Document, Result
 from profkit.report import result_tree
 
-_NAME = "pairs"
+NAME = "pairs"
+"""Name of the section on the comparison, where analyses have theirs."""
+
 _SECTION = "section"
+_SUMMARY = (
+    "By how much does one side differ from the other, and can that be said?\n\n"
+    "Values are geometric means over the pairs, as their ratio is judged. A key number of one run "
+    "is taken over all of its steps, and may differ from them."
+)
 # The analysis that says of all runs what pairs say of these two, from medians of whole runs.
 _OF_ALL_RUNS = "comparison"
 
@@ -46,9 +53,9 @@ def with_comparison(
     if comparison is None:
         return across
     section = Document(
-        analysis=_NAME,
+        analysis=NAME,
         title="Comparison in pairs",
-        summary="By how much does one side differ from the other, and can that be said?",
+        summary=_SUMMARY,
         result=msgspec.convert(comparison[_SECTION], Result),
         provenance=NOTHING,
     )
@@ -58,9 +65,9 @@ def with_comparison(
         else document
         for name, document in across.documents.items()
     }
-    analyses = (_NAME, *across.selected.analyses)
+    analyses = (NAME, *across.selected.analyses)
     return replace(
         across,
         selected=replace(across.selected, analyses=analyses),
-        documents={_NAME: section, **documents},
+        documents={NAME: section, **documents},
     )

@@ -218,6 +218,9 @@ class Section:
     is_silent: bool = False
     """Whether there is nothing but abstentions, or what the verdict tells already."""
 
+    is_answer: bool = False
+    """Whether it says what the report was made to say: how two runs compare."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RankFiles:

@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from profkit.core.errors import InputError
@@ -17,6 +18,7 @@ from profkit.core.result import (
 )
 from profkit.report import result_tree, view
 from profkit.report.build_view import Page, report_view
+from profkit.report.kept_comparison import with_comparison
 from profkit.report.labelled_values import Item, Number
 from profkit.report.settings import PageSize, Settings
 
@@ -80,6 +82,20 @@ def test_runs_are_compared_by_what_varies_and_by_their_key_numbers():
         links=("#run-1", "#run-2", "#run-3"),
         reasons={"2,2": "there is no result of the analysis steps"},
     )
+
+
+def test_of_a_comparison_that_was_asked_for_the_page_knows_the_answer():
+    chosen = result_tree.Selection(title="", runs=(run("a").selected, run("b").selected))
+    slower = Result(findings=(found(Severity.INFO, "slower, +10%"),))
+    across = result_tree.Run(selected=chosen.across, documents={"sweep": document("sweep", slower)})
+    across = replace(across, selected=replace(across.selected, analyses=("sweep",)))
+    across = with_comparison(across, {"section": msgspec.to_builtins(slower)})
+    shown = report_view(chosen, (run("a"), run("b")), across, KEYS, PAGE).across.sections
+    assert [(one.title, one.is_answer) for one in shown] == [
+        ("Comparison in pairs", True),
+        ("Sweep", False),
+    ]
+    assert shown[0].details.startswith("Values are geometric means over the pairs")
 
 
 def test_times_with_and_without_a_profiler_stand_in_columns_of_their_own():

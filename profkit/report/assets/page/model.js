@@ -78,6 +78,7 @@
  * @property {number[]} tables
  * @property {Abstention[]} abstentions
  * @property {Link} file
+ * @property {boolean} is_answer
  */
 /** @typedef {{rank: string, repeat: number, links: Link[]}} RankFiles */
 /** @typedef {{anchor: string, name: string, title: string, sections: Section[], opened: RankFiles[]}} Topic */

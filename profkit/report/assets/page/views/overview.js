@@ -22,7 +22,7 @@ import { tables } from "./sections.js";
  */
 export function overview(report, run) {
   const alone = report.runs.length === 1;
-  const made = [head(report, run, alone)];
+  const made = [...answers(report), head(report, run, alone)];
   const chosen = chosenWords(stateNow());
   if (chosen) {
     made.push(element("p", { class: "note cut" }, `Only ${chosen} in tables, charts and drawings; `
@@ -48,6 +48,16 @@ export function overview(report, run) {
   if (report.findings.length) made.push(findings(report, alone));
   made.push(about(report));
   return made;
+}
+
+/**
+ * What two runs differ by, where the report was made to compare them.
+ * @param {Report} report
+ */
+function answers({ across }) {
+  return across.sections.filter(({ is_answer }) => is_answer).map((one) => (
+    element("section", {}, element("h2", {}, element("a", { href: `#${one.anchor}` }, one.title)),
+      ...one.findings.map(({ message }) => element("p", { class: "lead" }, message)))));
 }
 
 /** @param {Report} report @param {Run} run @param {boolean} alone */
