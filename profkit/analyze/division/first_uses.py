@@ -4,13 +4,15 @@ The first operators of a step that use memory take its page faults, and find cac
 them others do, so that this time moves and is not gained.
 """
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.analyze.division.recorded_rank import RecordedRank
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _FEWEST = 3
 """Calls alike in a step, and steps, that are enough to know what is usual."""
