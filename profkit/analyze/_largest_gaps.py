@@ -11,7 +11,7 @@ from profkit.analyze import _cpu_work
 from profkit.analyze._gaps import Gaps, launched_late
 from profkit.analyze.shared import calltree, glob_match, intervals
 from profkit.analyze.shared.intervals import Intervals
-from profkit.analyze.shared.step_windows import WHERE, of_repeat
+from profkit.analyze.shared.step_windows import WHERE, by_repeat
 from profkit.tables.frame_files import is_library
 from profkit.tables.tree_paths import SEPARATOR
 
@@ -86,13 +86,16 @@ def with_cpu_work(
     Where none is known all threads count.
     """
     parts = []
-    for where, of_rank in rows.groupby(WHERE, observed=True):
-        launching = of_repeat(threads, where)["tid"]
-        ops, calls = (of_repeat(table, where) for table in (cpu_ops, python_calls))
+    ops_of, calls_of, ranges_of, threads_of = map(
+        by_repeat, (cpu_ops, python_calls, annotations, threads)
+    )
+    found: dict[Any, pd.DataFrame] = dict(iter(rows.groupby(WHERE, observed=True)))
+    for where, of_rank in found.items():
+        launching, ops, calls = threads_of(where)["tid"], ops_of(where), calls_of(where)
         spans = intervals.intervals(of_rank["start_ns"], of_rank["end_ns"])
         longest = _cpu_work.longest_in(ops, _cpu_work.parents(ops), _on(ops, launching), spans)
         positions = [position for position, _ in longest]
-        ranges = of_repeat(annotations, where)
+        ranges = ranges_of(where)
         ranges = ranges[(ranges["kind"] == "host").to_numpy()]
         parts.append(
             of_rank.assign(
@@ -102,8 +105,8 @@ def with_cpu_work(
                 annotation=_cpu_work.innermost(ranges, spans),
             )
         )
-    found = pd.concat(parts) if parts else rows
-    order = found.sort_values("gap_ns", ascending=False, ignore_index=True)
+    every = pd.concat(parts) if parts else rows
+    order = every.sort_values("gap_ns", ascending=False, ignore_index=True)
     return order.drop(columns=["start_ns", "end_ns"])
 
 

@@ -17,9 +17,11 @@ from profkit.analyze.division.rank_causes import (
     Divided,
     RankCauses,
     all_parts,
+    by_step_of,
     decisive,
     divided_of,
     one_by_one,
+    tree_of,
 )
 from profkit.analyze.shared.launch_calls import launches
 from profkit.analyze.shared.representative_ranks import left_out, representative
@@ -97,7 +99,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     tables["collectives"] = divided_ranks.with_late_rank(matched)
     chosen, count = _with_parts(found, config.most_ranks)
     ranks = one_by_one(found, tables, chosen)
-    rows = pd.concat([one.rows for one in ranks], ignore_index=True)
+    rows = tree_of(ranks)
     shown = decisive(rows)
     of_shown = ranks[0].whole or divided_of(shown, found, tables)
     seen = trust.Seen(
@@ -184,11 +186,10 @@ def _result(  # noqa: PLR0913, PLR0917 (what the tables are made of)
     missing: tuple[Abstention, ...],
     config: Config,
 ) -> Result:
-    by_step = pd.concat([one.by_step for one in ranks], ignore_index=True).fillna(0)
+    by_step = by_step_of(ranks)
     consist = pd.concat(list(all_parts(ranks, of_shown)), ignore_index=True)
     of_ranks = _ranks(by_step, ranks, shown)
     counts = [str(name) for name in by_step if str(name).endswith("_ns")]
-    by_step = by_step.astype(dict.fromkeys(counts, np.int64))
     trusted = pd.DataFrame(
         [asdict(check) | {"silences": " ".join(check.silences)} for check in checks]
     )

@@ -16,7 +16,13 @@ from profkit.analyze.shared import intervals
 from profkit.analyze.shared.blocking_calls import blocked_calls, waits_for_gpu
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.launch_calls import CALLS, launches
-from profkit.analyze.shared.step_windows import WHERE, by_repeat, filtered, step_windows
+from profkit.analyze.shared.step_windows import (
+    WHERE,
+    by_repeat,
+    filtered,
+    positions_by_repeat,
+    step_windows,
+)
 from profkit.core.formatting import counted
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
@@ -204,9 +210,9 @@ def _until(launched: pd.DataFrame, held: NDArray[np.bool_]) -> NDArray[np.int64]
 
 def _spans(calls: pd.DataFrame) -> dict[tuple[Any, ...], Intervals]:
     """Return the union of the calls of each rank and repeat."""
+    spans = intervals.intervals(calls["start_ns"], calls["end_ns"])
     return {
-        where: intervals.union(intervals.intervals(rows["start_ns"], rows["end_ns"]))
-        for where, rows in calls.groupby(WHERE, observed=True)
+        where: intervals.union(spans[rows]) for where, rows in positions_by_repeat(calls).items()
     }
 
 

@@ -1,7 +1,8 @@
 """Stragglers: which rank the others wait for, in which step, and what made it late."""
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared.glob_match import matching
 from profkit.analyze.shared.late_hosts import by_host, late_ranks
 from profkit.analyze.shared.matrix import values
+from profkit.analyze.shared.step_windows import by_repeat
 from profkit.core.drawing import Drawing
 from profkit.core.formatting import duration
 from profkit.core.result import Abstention, Finding, Metric, Result, Severity, Table, table
@@ -30,6 +32,8 @@ _WHY_LATE = {
 _MOSTLY = 0.5
 _OTHERS = 2**31 - 1
 _MOST_CELLS = 12_000
+_Timelines = Callable[[tuple[int, int]], pd.DataFrame]
+"""Returns the rows of a rank and repeat in the order of time, with a `key` for `fell_behind`."""
 _BEFORE, _INSIDE = "before the step", "in the step"
 _OPS = Columns("rank repeat tid name start_ns end_ns step")
 
@@ -189,8 +193,8 @@ def _causes(late: pd.DataFrame, cpu_ops: pd.DataFrame, kernels: pd.DataFrame) ->
     """Return one row per collective of `late`, with where its last rank fell behind."""
     # Inside a call of Gloo the rank waits: that is not the cause of its lateness.
     own = matching(cpu_ops["name"], _HOST_COMMUNICATION)
-    host = _by_rank(cpu_ops[~own], "tid")
-    device = _by_rank(kernels[(kernels["kind"] != "communication").to_numpy()], "stream")
+    host = _timelines(cpu_ops[~own], "tid")
+    device = _timelines(kernels[(kernels["kind"] != "communication").to_numpy()], "stream")
     found = []
     for row in late.to_dict("records"):
         side = _late_at(row)
@@ -210,16 +214,20 @@ def _causes(late: pd.DataFrame, cpu_ops: pd.DataFrame, kernels: pd.DataFrame) ->
     )
 
 
-def _by_rank(rows: pd.DataFrame, thread: str) -> dict[Hashable, pd.DataFrame]:
-    """Return the timelines of each repeat and rank; threads are numbered as they first appear."""
-    timelines: dict[Hashable, pd.DataFrame] = {}
-    names = len(rows["name"].cat.categories)
-    for where, events in rows.groupby(_WHERE, observed=True):
-        ordered = events.sort_values("start_ns", kind="stable")
+def _timelines(rows: pd.DataFrame, thread: str) -> _Timelines:
+    """Return what gives the timeline of a rank and repeat: most ranks are never the last.
+
+    Threads are numbered as they first appear.
+    """
+    events_of, names = by_repeat(rows), len(rows["name"].cat.categories)
+
+    @cache
+    def timeline(where: tuple[int, int]) -> pd.DataFrame:
+        ordered = events_of(where).sort_values("start_ns", kind="stable")
         key = pd.factorize(ordered[thread])[0] * names + ordered["name"].cat.codes
-        columns = ordered[["step", "name", "start_ns", "end_ns"]]
-        timelines[where] = columns.assign(key=key)
-    return timelines
+        return ordered[["step", "name", "start_ns", "end_ns"]].assign(key=key)
+
+    return timeline
 
 
 def _since(cause: Cause | None) -> str:
@@ -241,15 +249,13 @@ def _late_at(row: Mapping[Hashable, Any]) -> str:
     return "device" if row["kind"] == "device" else ""
 
 
-def _cause(
-    row: Mapping[Hashable, Any], timelines: Mapping[Hashable, pd.DataFrame], side: str
-) -> Cause | None:
+def _cause(row: Mapping[Hashable, Any], timeline_of: _Timelines, side: str) -> Cause | None:
     """Return where the late rank fell behind its peer in the step; None if that is unknown."""
     until = "call_ns" if side == "host" else "start_ns"
     before = []
     for rank, end in ((row["rank"], row[until]), (row["peer_rank"], row[f"peer_{until}"])):
-        timeline = timelines.get((row["repeat"], rank))
-        if timeline is None:
+        timeline = timeline_of((rank, row["repeat"]))
+        if timeline.empty:
             return None
         same = timeline["step"] == row["step"]
         before.append(timeline[same & (timeline["start_ns"] < end)])

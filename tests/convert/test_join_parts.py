@@ -135,3 +135,16 @@ def test_later_files_of_a_rank_are_repeats_where_each_is_a_whole(part, tmp_path)
     assert pq.read_table(tmp_path / "blocks.parquet")["repeat"].to_pylist() == [0, 2, 1]
     note = "rep0/a is of rank 0 too: this file counts as repeat 2."
     assert [part.notes for part in made] == [(), (note,), ()]
+
+
+def test_small_ranks_share_a_group_of_rows_and_a_large_one_has_its_own(part, tmp_path, monkeypatch):
+    monkeypatch.setattr(_join_parts, "_GROUP_ROWS", 4)
+    names = [f"{name}{rank}" for rank in range(4) for name in "ab"]
+    named = [{"name": name, **row} for name, row in zip(names, ops(0, 1, 2, 3), strict=True)]
+    large = [{"name": "c", "rank": 4, "op": op} for op in range(5)]
+    parts = [part(str(rank), rank, cpu_ops=named[2 * rank : 2 * rank + 2]) for rank in range(4)]
+    found = rows(tmp_path, "cpu_ops", [*parts, part("4", 4, cpu_ops=large)], "rank", "name")
+    assert found[:8] == [(rank, f"{name}{rank}") for rank in range(4) for name in "ab"]
+    groups = pq.ParquetFile(tmp_path / "joined.parquet").metadata
+    sizes = [groups.row_group(number).num_rows for number in range(groups.num_row_groups)]
+    assert sizes == [4, 4, 5]

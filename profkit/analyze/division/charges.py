@@ -19,10 +19,10 @@ def of_kernels(rank: RecordedRank, time: Partition) -> Times:
     """Return the time in ns that each kernel alone is charged with; 0 for what is hidden."""
     charged = np.zeros(len(rank.kernels), dtype=np.int64)
     kinds = texts(rank.kernels["kind"])
-    names = gpu.copy_names(rank)
+    names = rank.copy_names
     groups = {gpu.COMPUTING: kinds == "compute", "exposed_sets": kinds == "set"}
     groups |= {f"exposed_copies.{name}": names == name for name in dict.fromkeys(names) if name}
-    spans = spans_of(rank.kernels)
+    spans = rank.kernel_spans
     for cause, rows in groups.items():
         charged[rows] = intervals.overlap(alone(spans[rows]), time.spans(cause))
     rows = kinds == "communication"

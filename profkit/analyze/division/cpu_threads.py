@@ -1,7 +1,6 @@
 """What a CPU thread did while a GPU waited for it."""
 
 import numpy as np
-import pandas as pd
 
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.recorded_rank import COMPILING, RecordedRank
@@ -34,10 +33,10 @@ def _of_thread(
     """Take of the `owned` spans all that `thread` did in them, calls first."""
     on_thread = rank.call_threads == thread
     near = intervals.overlap(rank.call_spans, owned) > 0
-    names = texts(rank.calls["name"])
+    names = texts(rank.calls["name"], _without_dots)
     blocked = np.flatnonzero(on_thread & rank.blocked & near)
     causes = np.where(rank.one_off[blocked], f"{under}.{START_UP}.", f"{under}.{BLOCKED}.")
-    causes = causes.astype(object) + pd.Series(names[blocked]).str.replace(".", "_").to_numpy()
+    causes = causes.astype(object) + names[blocked]
     for cause in dict.fromkeys(causes):
         rows = blocked[causes == cause]
         spans = intervals.intersection(intervals.union(rank.call_spans[rows]), owned)
@@ -52,3 +51,7 @@ def _of_thread(
     calls = intervals.union(rank.call_spans[on_thread])
     for spans in (works, calls):
         time.take(f"{under}.{PYTHON}", intervals.intersection(spans, owned))
+
+
+def _without_dots(name: str) -> str:
+    return name.replace(".", "_")

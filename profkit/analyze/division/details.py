@@ -15,7 +15,6 @@ from profkit.analyze.shared import calltree, intervals
 from profkit.analyze.shared.glob_match import texts
 from profkit.analyze.shared.intervals import Intervals
 from profkit.core.verdict import Evidence
-from profkit.tables.kernel_names import readable
 
 OTHER = "other"
 _MOST_PARTS = 8
@@ -44,7 +43,7 @@ def details(rank: RecordedRank, time: Partition) -> dict[str, Detail]:
         detail = found[name]
         if name == gpu.COMPUTING:
             own = np.where((rank.kernels["kind"] == "compute").to_numpy(), work, 0)
-            found |= _parts(name, detail.time_ns, kernel_labels(rank), own, whole)
+            found |= _parts(name, detail.time_ns, rank.kernel_labels, own, whole)
             detail.place = _place(places.of_ops(rank, _of_ops(rank, own)), detail.time_ns)
         elif name == cpu.COMPUTING:
             own = np.where(rank.works, ops, 0)
@@ -54,7 +53,7 @@ def details(rank: RecordedRank, time: Partition) -> dict[str, Detail]:
         elif name.startswith(gpu.EXPOSED):
             _communication(rank, time.spans(name), name, detail)
         elif name.startswith("exposed_copies."):
-            rows = gpu.copy_names(rank) == name.partition(".")[2]
+            rows = rank.copy_names == name.partition(".")[2]
             detail.place = _place(places.of_ops(rank, _of_ops(rank, work * rows)), detail.time_ns)
             detail.evidence = _copies(rank, rows & (work > 0))
         elif ".blocked." in name or name.startswith(f"{gpu.IDLE}.{START_UP}."):
@@ -81,11 +80,12 @@ def _parts(
 ) -> dict[str, Detail]:
     """Return what `above` consists of by label, the rest together; they sum to the total."""
     rows = time > 0
-    sums = pd.Series(time[rows]).groupby(labels[rows]).agg(["sum", "size"])
-    sums = sums.sort_values("sum", ascending=False, kind="stable")
-    kept = sums[sums["sum"] > _LEAST_PART * whole].head(_MOST_PARTS)
-    sizes = zip(kept.index, kept["sum"].tolist(), kept["size"].tolist(), strict=True)
-    return _summing(above, total, ((str(label), time, count) for label, time, count in sizes))
+    known, numbers = np.unique(labels[rows], return_inverse=True)
+    sums = calltree.sums(numbers, time[rows], len(known))
+    counts = np.bincount(numbers, minlength=len(known))
+    kept = [row for row in np.argsort(-sums, kind="stable") if sums[row] > _LEAST_PART * whole]
+    parts = ((str(known[row]), int(sums[row]), int(counts[row])) for row in kept[:_MOST_PARTS])
+    return _summing(above, total, parts)
 
 
 def _lines(above: str, total: int, lines: list[places.Place], whole: int) -> dict[str, Detail]:
@@ -112,25 +112,9 @@ def _place(found: list[places.Place], total: int) -> str:
     return places.shown(found, int(_PLACE_SHARE * total))
 
 
-def kernel_labels(rank: RecordedRank) -> NDArray[np.object_]:
-    """Return the operator of each kernel; the function of its name where none was recorded."""
-    row = _rows_of_ops(rank)
-    names = np.append(texts(rank.ops["name"]), "")
-    is_operator = np.append((rank.ops["kind"] == "operator").to_numpy(), False)
-    own = texts(rank.kernels["name"], readable)
-    return np.asarray(np.where(is_operator[row], names[row], own))
-
-
-def _rows_of_ops(rank: RecordedRank) -> NDArray[np.int64]:
-    """Return the row of the operator of each kernel, -1 for none."""
-    known, wanted = (rows["op"].to_numpy(np.int64) for rows in (rank.ops, rank.kernels))
-    found = calltree.positions(known, wanted)
-    return np.where(wanted >= 0, found, -1)
-
-
 def _of_ops(rank: RecordedRank, time: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the `time` of kernels summed over their operators."""
-    return calltree.sums(_rows_of_ops(rank), time, len(rank.ops))
+    return calltree.sums(rank.kernel_ops, time, len(rank.ops))
 
 
 def _communication(rank: RecordedRank, spans: Intervals, name: str, detail: Detail) -> None:

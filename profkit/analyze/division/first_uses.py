@@ -4,14 +4,21 @@ The first operators of a step that use memory take its page faults, and find cac
 them others do, so that this time moves and is not gained.
 """
 
+from typing import TYPE_CHECKING, Any, cast
+
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.analyze.division.recorded_rank import RecordedRank
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 _FEWEST = 3
 """Calls alike in a step, and steps, that are enough to know what is usual."""
+
+_NOTHING = -2
+"""The code of "", which stands for no operator above as well."""
 
 
 def above_usual(
@@ -23,27 +30,60 @@ def above_usual(
     steps is no first use: it counts as the median over the steps. `own_ns` are their own times.
     """
     ops = rank.ops.iloc[rows]
-    parents = rank.op_parents[rows]
-    names = ops["name"].astype(object).to_numpy()
-    above = np.where(parents >= 0, rank.ops["name"].astype(object).to_numpy()[parents], "")
-    shapes, types = (
-        ops[name].astype(object).to_numpy() for name in ("input_shapes", "input_types")
-    )
-    kind = pd.DataFrame({"name": names, "above": above, "shapes": shapes, "types": types})
-    calls = pd.DataFrame(
-        {
-            "kind": kind.groupby(list(kind), dropna=False, sort=False).ngroup(),
-            "step": ops["step"].to_numpy(np.int64),
-            "ns": own_ns,
-        }
-    )
-    order = np.argsort(ops["start_ns"].to_numpy(np.int64), kind="stable")
-    calls["place"] = calls.iloc[order].groupby(["kind", "step"]).cumcount()
-    places = calls.groupby(["kind", "place"])["ns"].agg(["median", "size"])
-    medians = places.loc[places["size"] >= _FEWEST, "median"]
-    of_kind = medians.groupby(level="kind")
-    is_enough = of_kind.transform("size") >= _FEWEST
-    longer = (medians - of_kind.transform("median")).clip(lower=0.0)[is_enough]
-    found = calls.join(longer.rename("longer"), on=["kind", "place"])["longer"].fillna(0.0)
-    is_known = (shapes != "") & (ops["step"].to_numpy(np.int64) >= 0)
-    return np.where(is_known, np.minimum(found, own_ns), 0.0).astype(np.int64)
+    parents, step = rank.op_parents[rows], ops["step"].to_numpy(np.int64)
+    shapes = _codes(ops["input_shapes"])
+    above = np.where(parents >= 0, _codes(rank.ops["name"])[parents], _NOTHING)
+    kind = _numbered(_codes(ops["name"]), above, shapes, _codes(ops["input_types"]))
+    # In numpy: tables of so few rows, for each cause of each rank, take ten times as long.
+    order = np.lexsort((ops["start_ns"].to_numpy(np.int64), step, kind))
+    place = np.empty_like(order)
+    place[order] = _places(kind[order], step[order])
+    spot = _numbered(kind, place)
+    medians, sizes = _medians(spot, own_ns)
+    of_spot = np.empty_like(medians, dtype=np.int64)
+    of_spot[spot] = kind
+    usual = np.flatnonzero(sizes >= _FEWEST)
+    of_kind = _numbered(of_spot[usual])
+    typical, places = _medians(of_kind, medians[usual])
+    longer = np.zeros(len(medians))
+    above_typical = np.maximum(medians[usual] - typical[of_kind], 0.0)
+    longer[usual] = np.where(places[of_kind] >= _FEWEST, above_typical, 0.0)
+    is_known = (shapes != _NOTHING) & (step >= 0)
+    return np.where(is_known, np.minimum(longer[spot], own_ns), 0.0).astype(np.int64)
+
+
+def _codes(texts: "pd.Series[str]") -> NDArray[np.int64]:
+    """Return a number for each distinct one of the categorical `texts`, `_NOTHING` for ""."""
+    known = cast("pd.Categorical", texts.array)
+    return np.where(known == "", _NOTHING, known.codes).astype(np.int64)
+
+
+def _numbered(*keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return a number from 0 for each distinct combination of `keys`."""
+    order = np.lexsort(keys)
+    number = np.empty_like(order)
+    number[order] = np.cumsum(_begins(*(key[order] for key in keys))) - 1
+    return number
+
+
+def _begins(*keys: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Tell which rows differ from the one before in any of `keys`."""
+    begins = np.ones(len(keys[0]), dtype=np.bool_)
+    begins[1:] = np.any([key[1:] != key[:-1] for key in keys], axis=0)
+    return begins
+
+
+def _places(*keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how many rows of the same `keys`, which lie together, are before each row."""
+    rows = np.arange(len(keys[0]))
+    return rows - np.maximum.accumulate(np.where(_begins(*keys), rows, 0))
+
+
+def _medians(
+    group: NDArray[np.int64], values: NDArray[Any]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the median of the `values` of each group, numbered from 0, and their number."""
+    ordered = values[np.lexsort((values, group))]
+    sizes = np.bincount(group)
+    first = np.cumsum(sizes) - sizes
+    return (ordered[first + (sizes - 1) // 2] + ordered[first + sizes // 2]) / 2, sizes

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from profkit.analyze._gaps import Gaps, gaps, with_edges
 from profkit.analyze.division import cpu_threads
-from profkit.analyze.division.partition import Partition, spans_of
+from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.blocking_calls import waits_for_gpu
@@ -20,7 +20,7 @@ _LAUNCH_NS = 20_000
 def divide(rank: RecordedRank) -> Partition:
     """Divide the periods of a rank that recorded kernels."""
     time = Partition(rank.windows)
-    spans, kind = spans_of(rank.kernels), texts(rank.kernels["kind"])
+    spans, kind = rank.kernel_spans, texts(rank.kernels["kind"])
     time.take(COMPUTING, spans[kind == "compute"])
     communication = intervals.union(spans[kind == "communication"])
     _divide_communication(rank, time, communication)
@@ -42,16 +42,8 @@ def _divide_communication(rank: RecordedRank, time: Partition, spans: Intervals)
         time.take(f"{EXPOSED}.waiting_or_transfer", spans)
 
 
-def copy_names(rank: RecordedRank) -> NDArray[np.object_]:
-    """Return for each kernel the last part of the id that it has as a copy, "" for no copy."""
-    direction = texts(rank.kernels["copy_kind"])
-    names = np.where(direction == "", "unknown_direction", direction)
-    names = np.where(rank.pageable, names + "_pageable", names)
-    return np.asarray(np.where((rank.kernels["kind"] == "copy").to_numpy(), names, ""))
-
-
 def _copies(rank: RecordedRank) -> dict[str, NDArray[np.bool_]]:
-    names = copy_names(rank)
+    names = rank.copy_names
     return {str(name): names == name for name in dict.fromkeys(names) if name}
 
 

@@ -7,9 +7,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.analyze.division import charges, cpu, gpu, places
-from profkit.analyze.division.details import kernel_labels
 from profkit.analyze.division.first_uses import above_usual
-from profkit.analyze.division.partition import Partition, alone, spans_of
+from profkit.analyze.division.partition import Partition, alone
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.glob_match import texts
@@ -80,13 +79,13 @@ def _kernels(rank: RecordedRank, time: Partition, cause: str, top: str) -> dict[
     kinds = texts(rank.kernels["kind"])
     of_cause = kinds == _KINDS.get(top, "copy")
     if top == "exposed_copies":
-        of_cause = gpu.copy_names(rank) == cause.partition(".")[2]
+        of_cause = rank.copy_names == cause.partition(".")[2]
     rows = np.flatnonzero(of_cause)
-    charged = intervals.overlap(alone(spans_of(rank.kernels)[rows]), time.spans(cause))
+    charged = intervals.overlap(alone(rank.kernel_spans[rows]), time.spans(cause))
     kernels = rank.kernels.iloc[rows]
     names = texts(kernels["name"], readable)
     modules = texts(kernels["module"])
-    return _rows(cause, modules, kernel_labels(rank)[rows], names, charged)
+    return _rows(cause, modules, rank.kernel_labels[rows], names, charged)
 
 
 def _rows(  # noqa: PLR0913, PLR0917 (most are keys)

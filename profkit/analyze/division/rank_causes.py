@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,10 @@ _CAUSES = (
     *("rank", "id", "title", "ms_per_step", "median_ms", "gain_ms", "share", "place"),
     "evidence",
 )
+
+
+ByStep = Mapping[str, NDArray[np.int64]]
+"""Columns of one recording, a row a period."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +57,10 @@ class RankCauses:
     """What is kept of one rank, over its repeats, when the next one is divided."""
 
     number: int
-    rows: pd.DataFrame
-    by_step: pd.DataFrame
+    rows: list[dict[str, Any]]
+    by_step: list[ByStep]
+    """Of each repeat."""
+
     launching_ns: NDArray[np.int64]
     """How long the CPU works to launch, at least and at most, see `RecordedRank.launching_ns`."""
 
@@ -94,7 +101,7 @@ def one_by_one(
             RankCauses(
                 number=number,
                 rows=_rows(of_rank),
-                by_step=pd.concat([_by_step(one) for one in of_rank]),
+                by_step=[_by_step(one) for one in of_rank],
                 launching_ns=np.sum([one.rank.launching_ns for one in of_rank], axis=0),
                 queued=max(queued_share(one.rank) for one in of_rank),
                 parts=kept_parts,
@@ -125,7 +132,24 @@ def decisive(rows: pd.DataFrame) -> int:
     return min(int(str(rank)) for rank in longest.index)
 
 
-def _rows(of_rank: Sequence[Divided]) -> pd.DataFrame:
+def tree_of(ranks: Sequence[RankCauses]) -> pd.DataFrame:
+    """Return the causes of all `ranks`, see `_rows`."""
+    return pd.DataFrame([row for one in ranks for row in one.rows], columns=list(_CAUSES))
+
+
+def by_step_of(ranks: Sequence[RankCauses]) -> pd.DataFrame:
+    """Return one row a period of all `ranks`, 0 where one has a cause that others have."""
+    parts = [part for one in ranks for part in one.by_step]
+    none = np.zeros(max(len(part["step"]) for part in parts), dtype=np.int64)
+    return pd.DataFrame(
+        {
+            name: np.concatenate([part.get(name, none[: len(part["step"])]) for part in parts])
+            for name in dict.fromkeys(name for part in parts for name in part)
+        }
+    )
+
+
+def _rows(of_rank: Sequence[Divided]) -> list[dict[str, Any]]:
     """Return the tree of one rank over its repeats, one row a cause, each level summed."""
     steps = sum(len(one.rank.periods) for one in of_rank)
     whole = sum(int((one.rank.windows[:, 1] - one.rank.windows[:, 0]).sum()) for one in of_rank)
@@ -158,8 +182,7 @@ def _rows(of_rank: Sequence[Divided]) -> pd.DataFrame:
         for cause, total in time.items()
         if total
     ]
-    ordered = pd.DataFrame(rows, columns=list(_CAUSES))
-    return ordered.sort_values(["ms_per_step", "id"], ascending=[False, True], ignore_index=True)
+    return sorted(rows, key=lambda row: (-row["ms_per_step"], row["id"]))
 
 
 def _medians(of_rank: Sequence[Divided]) -> dict[str, float]:
@@ -180,9 +203,9 @@ def _label(cause: str, about: Detail | None) -> str:
     return about.place if cause.endswith(about.place.replace(".", "_")) else ""
 
 
-def _by_step(one: Divided) -> pd.DataFrame:
+def _by_step(one: Divided) -> ByStep:
     """Return one row a period with the time in ns of each cause of the partition."""
     windows = one.rank.windows
+    columns = {name: one.rank.periods[name].to_numpy(np.int64) for name in (*WHERE, "step")}
     times = {f"{name}_ns": time for name, time in one.times.items()}
-    rows = one.rank.periods[[*WHERE, "step"]].assign(step_time_ns=windows[:, 1] - windows[:, 0])
-    return rows.assign(**times)
+    return {**columns, "step_time_ns": windows[:, 1] - windows[:, 0], **times}

@@ -13,9 +13,10 @@ from profkit.analyze.division.phases import Stretches, stretches
 from profkit.analyze.division.sampled_calls import sampled_calls, seen_stacks, with_stacks
 from profkit.analyze.shared import calltree, intervals
 from profkit.analyze.shared.blocking_calls import SYNCHRONISE, blocked_calls, is_pageable
-from profkit.analyze.shared.glob_match import matching
+from profkit.analyze.shared.glob_match import matching, texts
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.launch_calls import launches
+from profkit.tables.kernel_names import readable
 
 LOADING = ("enumerate(DataLoader)#*", "enumerate(DataPipe)#*", "data")
 """Ranges in which the program waits for the next batch."""
@@ -153,6 +154,35 @@ class RecordedRank:
         return list(dict.fromkeys([*ordered, *([self.main] if self.main >= 0 else [])]))
 
     @cached_property
+    def kernel_spans(self) -> Intervals:
+        """The intervals of the kernels, copies and sets."""
+        return spans_of(self.kernels)
+
+    @cached_property
+    def kernel_ops(self) -> calltree.Rows:
+        """The row of the operator of each kernel, -1 for none."""
+        known, wanted = (rows["op"].to_numpy(np.int64) for rows in (self.ops, self.kernels))
+        return np.where(wanted >= 0, calltree.positions(known, wanted), -1)
+
+    @cached_property
+    def kernel_labels(self) -> NDArray[np.object_]:
+        """The operator of each kernel; the function of its name where none was recorded."""
+        names = np.append(texts(self.ops["name"]), "")
+        is_operator = np.append((self.ops["kind"] == "operator").to_numpy(), False)
+        own = texts(self.kernels["name"], readable)
+        return np.asarray(np.where(is_operator[self.kernel_ops], names[self.kernel_ops], own))
+
+    @cached_property
+    def copy_names(self) -> NDArray[np.object_]:
+        """The last part of the id that each kernel has as a copy, "" for no copy."""
+        found = np.full(len(self.kernels), "", dtype=object)
+        rows = np.flatnonzero(texts(self.kernels["kind"]) == "copy")
+        direction = texts(self.kernels["copy_kind"])[rows]
+        names = np.where(direction == "", "unknown_direction", direction)
+        found[rows] = np.where(self.pageable[rows], names + "_pageable", names)
+        return found
+
+    @cached_property
     def pageable(self) -> NDArray[np.bool_]:
         """Whether each kernel is a copy from or to memory that is not pinned."""
         return is_pageable(self.kernels)
@@ -201,7 +231,7 @@ class RecordedRank:
         rows = np.flatnonzero((self.kernels["kind"] == "communication").to_numpy())
         if len(self.periods) > 1 or len(rows) < _FEW:
             return intervals.nothing()
-        spans = spans_of(self.kernels.iloc[rows])
+        spans = self.kernel_spans[rows]
         length = spans[:, 1] - spans[:, 0]
         first = int(spans[:, 0].argmin())
         is_start = length[first] > max(_STARTING_NS, _FAR_LONGER * int(np.median(length)))

@@ -40,6 +40,8 @@ def waits(rank: RecordedRank) -> dict[str, Intervals]:
     a process; for the GIL while it asks for no core outside of calls that block, and other
     threads of Python have one, or would if there were one.
     """
+    if rank.python.empty and rank.samples.empty:
+        return {}
     on_main = (rank.python["tid"] == rank.main).to_numpy()
     calls = rank.python[on_main]
     found = {}

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from profkit.analyze.base import Columns
 from profkit.analyze.shared.glob_match import texts
-from profkit.analyze.shared.step_windows import WHERE
+from profkit.analyze.shared.step_windows import positions_by_repeat
 
 Rows = NDArray[np.int64]
 """Positions in `runtime_calls`, -1 for none."""
@@ -22,13 +22,12 @@ def launching_calls(kernels: pd.DataFrame, runtime_calls: pd.DataFrame) -> Rows:
     do, it is the first. All kernels of a CUDA graph have the call that launched the graph.
     """
     found = np.full(len(kernels), -1, dtype=np.int64)
-    calls = runtime_calls.groupby(WHERE, observed=True).indices
+    calls = positions_by_repeat(runtime_calls)
     known = runtime_calls["correlation"].to_numpy(np.int64)
     start = runtime_calls["start_ns"].to_numpy(np.int64)
     wanted = kernels["correlation"].to_numpy(np.int64)
-    for where, positions in kernels.groupby(WHERE, observed=True).indices.items():
-        rows = np.asarray(positions, dtype=np.int64)
-        call = np.asarray(calls.get(where, ()), dtype=np.int64)
+    for where, rows in positions_by_repeat(kernels).items():
+        call = calls.get(where, np.empty(0, dtype=np.int64))
         # Ids below 1 stand for none.
         call = call[known[call] > 0]
         if not len(call):

@@ -1,6 +1,7 @@
 """Tables as data frames: whole, of several runs, or a part at a time."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from profkit.analyze.base import Columns
 from profkit.core.errors import InputError
@@ -119,65 +121,69 @@ def rank_batches(
     columns: Mapping[str, Columns] = _NO_COLUMNS,
     ranks_in: RankSpan = EVERY_RANK,
 ) -> Parts:
-    """Yield batches of whole ranks, of about `_ROWS_OF_BATCH` rows, in the order of the tables.
-
-    All ranks are one batch where a group of rows holds several: then to read one reads others.
-    """
+    """Yield batches of whole ranks, of about `_ROWS_OF_BATCH` rows, in the order of the tables."""
     with ExitStack() as stack:
         opened = {
             name: stack.enter_context(readable(paths[0], pq.ParquetFile))
             for name, paths in files.items()
         }
-        ranks = _within(ranks_in, {name: _ranks_of_groups(opened[name]) for name in opened})
-        for number, batch in enumerate(_batches(opened, ranks)):
+        groups = {
+            name: readable(paths[0], partial(_rows_of_ranks, opened[name]))
+            for name, paths in files.items()
+        }
+        for number, batch in enumerate(_batches(groups.values(), ranks_in)):
             rows = {}
-            for name, file in opened.items():
-                groups = [at for at, rank in ranks[name].items() if rank in batch]
-                rows[name] = _of_groups(files[name][0], file, groups, columns.get(name))
+            for name, paths in files.items():
+                own = partial(_of_ranks, opened[name], groups[name], batch, columns.get(name))
+                rows[name] = readable(paths[0], own)
             yield str(number), rows
 
 
-def _of_groups(
-    path: Path, file: pq.ParquetFile, groups: Sequence[int], columns: Columns | None
+def _of_ranks(
+    file: pq.ParquetFile,
+    groups: Sequence[Mapping[int, int]],
+    ranks: set[int],
+    columns: Columns | None,
+    _: Path,
 ) -> pd.DataFrame:
-    return readable(path, lambda _: _few_columns_at_once(file, groups, columns))
+    """Return the rows of some ranks; `groups` has the number of rows of each rank in each group."""
+    some = [at for at, rows in enumerate(groups) if rows.keys() & ranks]
+    frame = _few_columns_at_once(file, some, columns)
+    if all(groups[at].keys() <= ranks for at in some):
+        return frame
+    known = np.concatenate([_ranks_of_group(file, at) for at in some])
+    return frame[np.isin(known, [*ranks])].reset_index(drop=True)
 
 
-def _ranks_of_groups(file: pq.ParquetFile) -> dict[int, int | None]:
-    """Return the rank of each group that has rows by its number, None of one with several."""
+def _rows_of_ranks(file: pq.ParquetFile, _: Path) -> list[dict[int, int]]:
+    """Return for each group of rows how many each rank has of them."""
     at = file.schema_arrow.names.index("rank")
-    found: dict[int, int | None] = {}
+    found: list[dict[int, int]] = []
     for number in range(file.num_row_groups):
         group = file.metadata.row_group(number)
         known = group.column(at).statistics
-        if group.num_rows:
-            is_one = known is not None and known.has_min_max and known.min == known.max
-            found[number] = int(known.min) if is_one else None
+        if known is not None and known.has_min_max and known.min == known.max:
+            found.append({int(known.min): group.num_rows})
+        else:
+            ranks, counts = np.unique(_ranks_of_group(file, number), return_counts=True)
+            found.append(dict(zip(ranks.tolist(), counts.tolist(), strict=True)))
     return found
 
 
-def _within(
-    ranks_in: RankSpan, ranks: Mapping[str, Mapping[int, int | None]]
-) -> dict[str, dict[int, int | None]]:
-    """Return the groups of rows of some ranks; where one holds several, the first span has all."""
-    is_mixed = any(None in by_group.values() for by_group in ranks.values())
-    return {
-        name: {at: rank for at, rank in own.items() if (None if is_mixed else rank) in ranks_in}
-        for name, own in ranks.items()
-    }
+def _ranks_of_group(file: pq.ParquetFile, number: int) -> NDArray[np.int64]:
+    ranks: NDArray[np.int64] = file.read_row_group(number, ["rank"])["rank"].to_numpy()
+    return ranks
 
 
 def _batches(
-    opened: Mapping[str, pq.ParquetFile], ranks: Mapping[str, Mapping[int, int | None]]
-) -> Iterator[set[int | None]]:
-    rows: dict[int | None, int] = {}
-    for name, file in opened.items():
-        for number, rank in ranks[name].items():
-            rows[rank] = rows.get(rank, 0) + file.metadata.row_group(number).num_rows
-    if None in rows or not rows:
-        yield {*rows}
-        return
-    batch: set[int | None] = set()
+    groups: Iterable[Sequence[Mapping[int, int]]], ranks_in: RankSpan
+) -> Iterator[set[int]]:
+    """Yield batches of ranks, at least one: an empty one where none has rows."""
+    rows: Counter[int] = Counter()
+    for of_table in groups:
+        for group in of_table:
+            rows.update({rank: count for rank, count in group.items() if rank in ranks_in})
+    batch: set[int] = set()
     count = 0
     for rank, own in rows.items():
         if batch and count + own > _ROWS_OF_BATCH:

@@ -4,6 +4,7 @@ The CPU marks the end of a step while the GPU still works on it. So a window las
 kernel launched in the step is done, and the next begins there.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -99,6 +100,17 @@ def by_repeat(rows: pd.DataFrame) -> Callable[[tuple[int, int]], pd.DataFrame]:
     if len(spans) < len(keys):
         return lambda key: of_repeat(rows, key)
     return lambda key: rows.iloc[slice(*spans.get(key, (0, 0)))]
+
+
+def positions_by_repeat(rows: pd.DataFrame) -> dict[tuple[int, int], NDArray[np.int64]]:
+    """Return the positions of the `rows` of each rank and repeat."""
+    first = runs(rows, WHERE)
+    found: dict[tuple[int, int], list[NDArray[np.int64]]] = defaultdict(list)
+    keys = keyed(rows, WHERE, first).to_numpy().tolist()
+    ends = np.append(first, len(rows))[1:]
+    for (rank, repeat), start, end in zip(keys, first, ends, strict=True):
+        found[rank, repeat].append(np.arange(start, end))
+    return {where: np.concatenate(parts) for where, parts in found.items()}
 
 
 def filtered(rows: pd.DataFrame, which: "pd.Series[bool]") -> pd.DataFrame:

@@ -6,6 +6,7 @@ import pytest
 from profkit.analyze.base import Columns
 from profkit.analyze.shared import read_tables
 from profkit.core.errors import InputError
+from profkit.core.rank_spans import RankSpan
 from profkit.tables import schema
 
 COLUMNS = {"cpu_ops": Columns("rank name"), "kernels": Columns("rank name")}
@@ -47,11 +48,23 @@ def test_batches_hold_whole_ranks_of_all_tables(tmp_path):
 
 
 @pytest.mark.usefixtures("few_rows")
-def test_ranks_in_one_group_of_rows_are_one_batch(tmp_path):
+def test_ranks_that_share_a_group_of_rows_are_taken_apart(tmp_path):
     ops = written(tmp_path, "cpu_ops", [0, 1], [0, 0], [3])
-    [batch] = batches(cpu_ops=ops, kernels=written(tmp_path, "kernels", [4]))
-    assert [rank for rank, _ in batch["cpu_ops"]] == [0, 1, 0, 0, 3]
-    assert batch["kernels"] == [[4, "kernels0"]]
+    first, second = batches(cpu_ops=ops, kernels=written(tmp_path, "kernels", [4]))
+    assert [rank for rank, _ in first["cpu_ops"]] == [0, 0, 0]
+    assert first["kernels"] == []
+    assert [rank for rank, _ in second["cpu_ops"]] == [1, 3]
+    assert second["kernels"] == [[4, "kernels0"]]
+
+
+def test_a_span_has_its_ranks_of_a_shared_group(tmp_path):
+    ops = {"cpu_ops": written(tmp_path, "cpu_ops", [0, 1, 2])}
+    ranks = [
+        rows["cpu_ops"]["rank"].tolist()
+        for span in (RankSpan(None, 1), RankSpan(1, None))
+        for _, rows in read_tables.rank_batches(ops, COLUMNS, span)
+    ]
+    assert ranks == [[0], [1, 2]]
 
 
 def test_empty_tables_are_one_batch_without_rows(tmp_path):
