@@ -1,6 +1,7 @@
 """``profkit``: one command for people (run, plan, list, why) and one for each job of the DAG."""
 
 import errno
+import gc
 import importlib
 import io
 import sys
@@ -132,6 +133,7 @@ def _run(command: str, argv: Sequence[str]) -> int:
         # pandas alone makes so many objects that collecting takes a fifth of the time to import it.
         with uncollected(), computing.prepared():
             module = importlib.import_module(COMMANDS[command][0])
+        gc.freeze()
         return module.main(argv) or 0
     except ProfkitError as error:
         sys.stderr.write(f"profkit: {error}\n")
