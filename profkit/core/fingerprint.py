@@ -131,13 +131,13 @@ def _version_of_owner(package: str) -> str:
     """
     from importlib import metadata  # noqa: PLC0415 - as above
 
-    own = re.compile(rf"^{re.escape(package)}(?:/|\.py\b|\.[\w.-]+\.(?:so|pyd)\b)", re.MULTILINE)
+    listed = re.compile(rf"^{re.escape(package)}(?:/|\.py\b|\.[\w.-]+\.(?:so|pyd)\b)", re.MULTILINE)
     declared = re.compile(rf"^{re.escape(package)}$", re.MULTILINE)
-    for distribution in metadata.distributions():
-        if declared.search(distribution.read_text("top_level.txt") or "") or own.search(
-            distribution.read_text("RECORD") or ""
-        ):
-            return distribution.version
+    # The lists of files of all distributions take ten times as long to read as what they declare.
+    for file, owns in (("top_level.txt", declared), ("RECORD", listed)):
+        for distribution in metadata.distributions():
+            if owns.search(distribution.read_text(file) or ""):
+                return distribution.version
     return ""
 
 

@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from profkit.core.errors import ConfigError
-from profkit.core.secret_masking import Masker
 
 # Imported where settings are checked: conversions and timelines do not wait for pydantic.
 if TYPE_CHECKING:
@@ -132,5 +131,8 @@ def _problem(where: str, kind: type, keys: list[str], problem: Mapping[str, obje
     path = ".".join([where, *keys] if where else keys)
     if problem["type"] == "unexpected_keyword_argument" and is_dataclass(kind) and len(keys) == 1:
         return f"{path}: no such key; {nearest(keys[0], [field.name for field in fields(kind)])}"
+    # Not above: its patterns take longer to compile than most jobs take for their settings.
+    from profkit.core.secret_masking import Masker  # noqa: PLC0415
+
     given = Masker().document(problem["input"], name=path)
     return f"{path}: {problem['msg']}, got {given!r}"

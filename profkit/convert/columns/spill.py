@@ -50,7 +50,6 @@ class Layout(NamedTuple):
 
 
 _NO_OTHERS: Mapping[str, Layout] = MappingProxyType({})
-_NONE_HELD: Mapping[str, Column] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,7 +122,7 @@ class Spill:
             offset=self._end,
             rows=len(column),
             layouts=self._layouts.setdefault(tuple(layouts.items()), layouts),
-            held=varying if is_held else _NONE_HELD,
+            held=varying if is_held else {},
         )
         if not is_held:
             # So that numbers of the next block may be mapped where they lie.

@@ -18,22 +18,22 @@ _ELEMENTS_BELOW = 1 << 50
 RANKS_BELOW = 1 << 31
 """What is larger is damage, and would not fit into its column."""
 
-# The first that is found counts: "reduce" is part of two others.
+# The first that is found counts: "reduce" is part of two others. Most traces need none.
 _OPERATIONS = {
-    "allreduce": re.compile(r"all_?reduce|cross_device_reduce|one_?shot_reduce"),
-    "reduce_scatter": re.compile(r"reduce_?scatter"),
-    "allgather": re.compile(r"all_?gather"),
-    "alltoall": re.compile(r"all_?(?:to|2)_?all"),
-    "dispatch": re.compile(r"(?<![a-z0-9])ep::.*dispatch|epdispatch"),
-    "combine": re.compile(r"(?<![a-z0-9])ep::.*combine|epcombine"),
-    "sendrecv": re.compile(r"send_?recv"),
-    "broadcast": re.compile(r"broadcast"),
-    "barrier": re.compile(r"barrier"),
-    "gather": re.compile(r"gather"),
-    "scatter": re.compile(r"scatter"),
-    "reduce": re.compile(r"reduce"),
-    "send": re.compile(r"send"),
-    "recv": re.compile(r"recv"),
+    "allreduce": r"all_?reduce|cross_device_reduce|one_?shot_reduce",
+    "reduce_scatter": r"reduce_?scatter",
+    "allgather": r"all_?gather",
+    "alltoall": r"all_?(?:to|2)_?all",
+    "dispatch": r"(?<![a-z0-9])ep::.*dispatch|epdispatch",
+    "combine": r"(?<![a-z0-9])ep::.*combine|epcombine",
+    "sendrecv": r"send_?recv",
+    "broadcast": r"broadcast",
+    "barrier": r"barrier",
+    "gather": r"gather",
+    "scatter": r"scatter",
+    "reduce": r"reduce",
+    "send": r"send",
+    "recv": r"recv",
 }
 # Names of Python, of the C++ that older versions wrote, and of c10's scalar types.
 _DTYPES: dict[str, tuple[int, tuple[str, ...]]] = {
@@ -182,7 +182,9 @@ def _text(value: Number) -> str:
 def operation_of(name: str) -> str:
     """Return the operation that a function, range or kernel of this name does, "" if unknown."""
     lower = name.lower()
-    return next((operation for operation, words in _OPERATIONS.items() if words.search(lower)), "")
+    return next(
+        (operation for operation, words in _OPERATIONS.items() if re.search(words, lower)), ""
+    )
 
 
 def dtype_of(name: str) -> str:

@@ -34,6 +34,9 @@ A process that has no more to do waits for less than this; 4 MB take 3 % longer.
 _SEARCHED_BYTES = 64 << 10, 1 << 20
 """Where an event ends is looked for in few bytes, and then in more: some events are large."""
 
+_BEFORE, _AFTER = (b'{"traceEvents":[', b"["), (b"]}", b"]")
+"""What makes a trace of a part: an object, or a bare list."""
+
 _ByPart = dict[int, tuple[Header, Events] | None]
 """What each part holds, by its number; None if it holds anything that others have to know of."""
 
@@ -82,7 +85,6 @@ def parts_of(path: Path, block_bytes: int = BLOCK_BYTES) -> list[Part]:
     count = -(-size // _PART_BYTES)
     with path.open("rb") as file:
         listed = file.read(_SEARCHED_BYTES[0]).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
-        before, after = (b"[", b"]") if listed else (b'{"traceEvents":[', b"]}")
         cuts = [(0, 0)]
         for number in range(1, count):
             at = size * number // count
@@ -96,8 +98,9 @@ def parts_of(path: Path, block_bytes: int = BLOCK_BYTES) -> list[Part]:
             begin=begin,
             end=end,
             block_bytes=block_bytes,
-            before=before if begin else b"",
-            after=after if end < size else b"",
+            # Bare lists where they may be: that nothing follows their events is seen at once.
+            before=_BEFORE[listed or end < size] if begin else b"",
+            after=_AFTER[listed or begin > 0] if end < size else b"",
         )
         for (_, begin), (end, _) in pairwise(cuts)
     ]

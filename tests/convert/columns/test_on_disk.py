@@ -75,6 +75,12 @@ def test_rows_are_filled_in_any_order(spill, rows, apart):
     assert spill.read(after["start"]).tolist() == [0, 1, 2, 3, 4]
 
 
+def test_a_table_is_the_table_in_another_process(table):
+    found = pickle.loads(pickle.dumps(table))  # noqa: S301 - our own
+    for name, column in table.items():
+        np.testing.assert_array_equal(found[name], column)
+
+
 def test_a_full_disk_is_an_error(scratch, monkeypatch):
     monkeypatch.setattr(spilling, "_HELD_BYTES", 0)
     held = DiskColumn(Spill(scratch.path), 3)

@@ -16,6 +16,7 @@ from profkit.convert.linking.python_calls import PythonCalls
 from profkit.convert.torch_profiler import parts as cutting
 from profkit.convert.torch_profiler import trace as kineto
 from profkit.convert.torch_profiler.parts import is_shared, parts_of, read_parts, workers
+from profkit.convert.torch_profiler.text import last_event_end, skip_space
 from tests.convert.torch_profiler import damage
 
 # Collectives, Python stacks, copies, memory, and a bare list.
@@ -82,6 +83,18 @@ def test_events_larger_than_what_is_searched_first_are_no_hindrance(plain, count
 def test_a_damaged_part_is_left_to_one_process_which_says_where(plain):
     text = plain.read_bytes()
     plain.write_bytes(text[: len(text) * 9 // 10])
+    with workers(1) as pool:
+        assert read_parts(parts_of(plain), pool) is None
+    whole, found = kineto.read(plain, rank=3), kineto.read(plain, rank=3, cores=2)
+    assert tables(found) == tables(whole)
+    assert found.notes == whole.notes != ()
+
+
+@pytest.mark.usefixtures("count")
+def test_a_second_list_of_events_is_left_to_one_process_which_says_so(plain):
+    text = plain.read_bytes()
+    cut = last_event_end(text, len(text) // 2)
+    plain.write_bytes(text[:cut] + b'], "traceEvents": [' + text[skip_space(text, cut) :])
     with workers(1) as pool:
         assert read_parts(parts_of(plain), pool) is None
     whole, found = kineto.read(plain, rank=3), kineto.read(plain, rank=3, cores=2)
