@@ -1,6 +1,6 @@
 """Stacks of what one rank ran in its periods: modules, operators and kernels, or Python frames."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,7 @@ def step_stacks(rank: RecordedRank) -> Iterator[Stack]:
     Of an instant in which several kernels run, the one that began first has the time.
     """
     ops, parent = rank.ops, rank.op_parents
-    codes, names = pd.factorize(ops["name"].astype(object))
+    codes, names = pd.factorize(ops["name"])
     inside = _inside(ops, parent)
     is_range = (ops["kind"] == "annotation").to_numpy()
     marks = np.array([_is_mark(str(name)) for name in names], dtype=np.bool_)[codes]
@@ -69,7 +69,7 @@ def _rows(rank: RecordedRank, node: Numbers, top: Numbers) -> pd.DataFrame:
     threads = thread_titles(rank)
     of_ops = pd.DataFrame(
         {
-            "thread": [threads[tid] for tid in rank.op_threads.tolist()],
+            "thread": _titles(rank.op_threads, threads),
             "phase": ops["phase"].astype(object).to_numpy()[top],
             "module": ops["module"].astype(object).to_numpy()[top],
             "node": node,
@@ -110,26 +110,35 @@ def python_stacks(rank: RecordedRank) -> Iterator[Stack]:
     calls = rank.python
     numbers = (calls[name].to_numpy(np.int64) for name in ("call", "caller"))
     caller = calltree.positions(*numbers)
-    codes, names = pd.factorize(calls["name"].astype(object))
+    codes, names = pd.factorize(calls["name"])
     frames = [of_call(str(name)) for name in names]
     known = np.array([frame is not None for frame in frames], dtype=np.bool_)
     is_function = (calls["kind"] == "function").to_numpy()
     found = paths(caller, np.asarray(codes), known[codes] & is_function)
     called = _frames(found, [frame or ("", "") for frame in frames])
+    thread, start = (calls[name].to_numpy(np.int64) for name in ("tid", "start_ns"))
+    spent = charges.of_python(rank, intervals.union(rank.windows))
+    parts = []
+    for rows in intervals.blocks(len(calls)):
+        times = {"ns": spent[rows], "start": _since_start(rank, start[rows])}
+        part = pd.DataFrame({"thread": thread[rows], "node": found.node[rows], **times})
+        parts.append(_by_node(part[((part["ns"] > 0) & (part["node"] >= 0)).to_numpy()]))
     threads = thread_titles(rank)
-    rows = pd.DataFrame(
-        {
-            "thread": [threads.get(tid, f"thread {tid}") for tid in calls["tid"].tolist()],
-            "node": found.node,
-            "ns": charges.of_python(rank, intervals.union(rank.windows)),
-            "start": _since_start(rank, calls["start_ns"].to_numpy(np.int64)),
-        }
-    )
-    rows = rows[((rows["ns"] > 0) & (rows["node"] >= 0)).to_numpy()]
+    sums = _by_node(pd.concat(parts, ignore_index=True)).sort_values("start", kind="stable")
+    for tid, node, ns, _ in sums.itertuples(index=False):
+        yield (threads.get(tid, f"thread {tid}"),), called[node], (ns,)
+
+
+def _by_node(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the sums of `python_stacks` by thread and node, in the order of their first rows."""
     grouped = rows.groupby(["thread", "node"], sort=False)
-    sums = grouped.agg(ns=("ns", "sum"), start=("start", "min")).sort_values("start", kind="stable")
-    for (thread, node), ns, _ in sums.itertuples():
-        yield (thread,), called[node], (ns,)
+    return grouped.agg(ns=("ns", "sum"), start=("start", "min")).reset_index()
+
+
+def _titles(threads: Numbers, known: Mapping[int, str]) -> NDArray[np.object_]:
+    """Return what the thread of each row is called."""
+    codes, found = pd.factorize(threads)
+    return np.array([known[tid] for tid in found.tolist()], dtype=object)[codes]
 
 
 def thread_titles(rank: RecordedRank) -> dict[int, str]:

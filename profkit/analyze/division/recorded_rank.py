@@ -278,8 +278,9 @@ class RecordedRank:
     def sees_cpu(self) -> bool:
         """Whether enough of the CPU was recorded that what is between is Python, and no excerpt."""
         windows = intervals.union(self.windows)
-        of_python = spans_of(self.python[(self.python["kind"] == "function").to_numpy()])
-        recorded = np.concatenate((self.op_spans[self.works], self.call_spans, of_python))
+        of_python = spans_of(self.python)[(self.python["kind"] == "function").to_numpy()]
+        parts = (self.op_spans[self.works], self.call_spans, of_python)
+        recorded = np.concatenate([intervals.union(spans) for spans in parts])
         seen = intervals.overlap(windows, intervals.union(recorded)).sum()
         return bool(seen > _EXCERPT * intervals.total(windows))
 
