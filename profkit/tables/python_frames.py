@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -56,13 +56,15 @@ def own_line(stack: object) -> str:
     return frames[-1] if frames else ""
 
 
-def own_lines(python_calls: pd.DataFrame) -> NDArray[np.object_]:
+def own_lines(
+    python_calls: pd.DataFrame, chosen: NDArray[np.bool_] | None = None
+) -> NDArray[np.object_]:
     """Return for each of the calls of one rank the frame of the program that it is, or lies in.
 
-    It is "" where there is none.
+    It is "" where there is none. With `chosen`, of these calls alone.
     """
     names, code = _names(python_calls)
-    return np.concatenate([names[code[row]] for row, _ in _climbed(python_calls)])
+    return np.concatenate([names[code[row]] for row, _ in _climbed(python_calls, chosen)])
 
 
 def called_functions(python_calls: pd.DataFrame) -> NDArray[np.object_]:
@@ -90,7 +92,7 @@ def _known_as(frame: str) -> str:
 
 
 def _climbed(
-    python_calls: pd.DataFrame,
+    python_calls: pd.DataFrame, chosen: NDArray[np.bool_] | None = None
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Yield the rows of the program's frame around each call and of what that called, -1: none.
 
@@ -100,25 +102,28 @@ def _climbed(
     skipped = np.array([*map(is_foreign, map(str, names.categories)), True])[names.codes.to_numpy()]
     skipped |= (python_calls["kind"] == "module").to_numpy()
     above = _callers(python_calls)
-    for first in range(0, max(len(above), 1), _CALLS_AT_ONCE):
-        row = np.arange(first, min(first + _CALLS_AT_ONCE, len(above)))
+    every = np.arange(len(skipped)) if chosen is None else np.flatnonzero(chosen)
+    for first in range(0, max(len(every), 1), _CALLS_AT_ONCE):
+        row = every[first : first + _CALLS_AT_ONCE]
         called = np.full(len(row), -1)
         climbing = np.arange(len(row))
         while len(climbing := climbing[skipped[row[climbing]]]):
             called[climbing] = row[climbing]
-            row[climbing] = above[row[climbing]]
+            row[climbing] = above(row[climbing])
             climbing = climbing[row[climbing] >= 0]
         yield row, called
 
 
-def _callers(python_calls: pd.DataFrame) -> NDArray[np.int64]:
-    """Return the row of the caller of each call, -1 for none."""
+def _callers(python_calls: pd.DataFrame) -> Callable[[NDArray[np.int64]], NDArray[np.int64]]:
+    """Return what gives the rows of the callers of some calls, -1 for none."""
     call, caller = (python_calls[name].to_numpy(np.int64) for name in ("call", "caller"))
-    if len(call) and call[-1] - call[0] == len(call) - 1 and (call[1:] > call[:-1]).all():
-        # Numbered without a gap: numbers are positions.
-        at: NDArray[np.int64] = caller - call[0]
-        at[(at < 0) | (at >= len(call)) | (caller < 0)] = -1
-        return at
-    order = np.argsort(call, kind="stable")
-    at = np.append(order, -1)[np.searchsorted(call, caller, sorter=order)]
-    return np.where((at >= 0) & (call[at] == caller) & (caller >= 0), at, -1) if len(call) else at
+    is_sorted = bool((call[1:] > call[:-1]).all())
+    order = None if is_sorted else np.argsort(call, kind="stable")
+
+    def above(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        wanted = caller[rows]
+        at = np.minimum(np.searchsorted(call, wanted, sorter=order), len(call) - 1)
+        at = at if order is None else order[at]
+        return np.where((call[at] == wanted) & (wanted >= 0), at, -1)
+
+    return above
