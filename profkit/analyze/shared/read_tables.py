@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from profkit.analyze.base import Columns
+from profkit.analyze.shared import large_table
 from profkit.core.errors import InputError
 from profkit.core.rank_spans import EVERY_RANK, RankSpan
 from profkit.tables import schema
@@ -20,10 +21,8 @@ T = TypeVar("T")
 Parts = Iterator[tuple[str, dict[str, pd.DataFrame]]]
 """Names of parts, each with its rows of each table."""
 
-_AT_ONCE = 4
-"""Columns that are read at a time: fewer take more time where a table has many ranks."""
 _SMALL_VALUES = 4 << 20
-"""Values that are read at a time of a small table, whose columns cost more than their values."""
+"""Values of a table that is read at once: its columns cost more than its values."""
 _ROWS_OF_BATCH = 1 << 18
 """Rows of all tables after which no further rank is added to a batch."""
 _NO_COLUMNS: Mapping[str, Columns] = {}
@@ -46,24 +45,18 @@ def frame(paths: Sequence[Path], columns: Columns | None = None) -> pd.DataFrame
 
 def _whole(path: Path, columns: Columns | None) -> pd.DataFrame:
     with pq.ParquetFile(path) as file:
-        return _few_columns_at_once(file, range(file.num_row_groups), columns)
+        return _groups(file, range(file.num_row_groups), columns)
 
 
-def _few_columns_at_once(
-    file: pq.ParquetFile, groups: Sequence[int], columns: Columns | None
-) -> pd.DataFrame:
-    """Return groups of rows as a frame; what is being decoded needs as much memory again."""
+def _groups(file: pq.ParquetFile, groups: Sequence[int], columns: Columns | None) -> pd.DataFrame:
+    """Return groups of rows as a frame."""
     names = list(columns or file.schema_arrow.names)
     rows = sum(file.metadata.row_group(group).num_rows for group in groups)
-    at_once = max(_AT_ONCE, _SMALL_VALUES // max(rows, 1))
-    parts = [
-        _pandas(file.read_row_groups(list(groups), names[first : first + at_once]))
-        for first in range(0, len(names), at_once)
-    ]
+    if rows * len(names) <= _SMALL_VALUES:
+        return _pandas(file.read_row_groups(list(groups), names))
+    found = large_table.read(file, groups, names)
     pa.default_memory_pool().release_unused()
-    if len(parts) == 1:
-        return parts[0]
-    return pd.DataFrame({name: part[name] for part in parts for name in part}, copy=False)
+    return found
 
 
 def _table(path: Path, columns: Columns | None = None) -> pa.Table:
@@ -140,7 +133,7 @@ def rank_batches(
 def _of_groups(
     path: Path, file: pq.ParquetFile, groups: Sequence[int], columns: Columns | None
 ) -> pd.DataFrame:
-    return readable(path, lambda _: _few_columns_at_once(file, groups, columns))
+    return readable(path, lambda _: _groups(file, groups, columns))
 
 
 def _ranks_of_groups(file: pq.ParquetFile) -> dict[int, int | None]:
