@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from profkit.analyze.base import Columns
-from profkit.analyze.shared import large_table
+from profkit.analyze.shared import closed_steps, large_table
+from profkit.analyze.shared.step_windows import filtered
 from profkit.core.errors import InputError
 from profkit.core.rank_spans import EVERY_RANK, RankSpan
 from profkit.tables import schema
@@ -48,7 +49,9 @@ def _whole(path: Path, columns: Columns | None) -> pd.DataFrame:
         return _groups(file, range(file.num_row_groups), columns)
 
 
-def _groups(file: pq.ParquetFile, groups: Sequence[int], columns: Columns | None) -> pd.DataFrame:
+def _groups(
+    file: pq.ParquetFile, groups: Sequence[int], columns: Sequence[str] | None
+) -> pd.DataFrame:
     """Return groups of rows as a frame."""
     names = list(columns or file.schema_arrow.names)
     rows = sum(file.metadata.row_group(group).num_rows for group in groups)
@@ -114,7 +117,8 @@ def rank_batches(
 ) -> Parts:
     """Yield batches of whole ranks, of about `_ROWS_OF_BATCH` rows, in the order of the tables.
 
-    All ranks are one batch where a group of rows holds several: then to read one reads others.
+    All ranks are one batch where a group of rows holds several: then to read one reads others. A
+    rank with more rows comes in parts of whole steps, where it can be cut between them.
     """
     with ExitStack() as stack:
         opened = {
@@ -122,18 +126,36 @@ def rank_batches(
             for name, paths in files.items()
         }
         ranks = _within(ranks_in, {name: _ranks_of_groups(opened[name]) for name in opened})
-        for number, batch in enumerate(_batches(opened, ranks)):
-            rows = {}
-            for name, file in opened.items():
-                groups = [at for at, rank in ranks[name].items() if rank in batch]
-                rows[name] = _of_groups(files[name][0], file, groups, columns.get(name))
-            yield str(number), rows
+        number = 0
+        for batch in _batches(opened, ranks):
+            tables = {
+                name: (file, [at for at, rank in ranks[name].items() if rank in batch])
+                for name, file in opened.items()
+            }
+            for span in closed_steps.spans(tables) or [None]:
+                rows = {}
+                for name, own in tables.items():
+                    part = partial(_part, *own, columns.get(name), span)
+                    rows[name] = readable(files[name][0], part)
+                yield str(number), rows
+                number += 1
 
 
-def _of_groups(
-    path: Path, file: pq.ParquetFile, groups: Sequence[int], columns: Columns | None
+def _part(
+    file: pq.ParquetFile,
+    groups: Sequence[int],
+    columns: Columns | None,
+    span: closed_steps.Span | None,
+    _: Path,
 ) -> pd.DataFrame:
-    return readable(path, lambda _: _groups(file, groups, columns))
+    """Return the rows of groups that are in `span`, all if that is None."""
+    if span is None:
+        return _groups(file, groups, columns)
+    names = list(columns or file.schema_arrow.names)
+    needed = [name for name in closed_steps.NEEDED if name in file.schema_arrow.names]
+    near = [group for group in groups if span.may_be_in(file, group)]
+    rows = _groups(file, near, list(dict.fromkeys((*names, *needed))))
+    return filtered(rows, span.holds(rows))[names].reset_index(drop=True)
 
 
 def _ranks_of_groups(file: pq.ParquetFile) -> dict[int, int | None]:
