@@ -12,6 +12,7 @@ from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import calltree, intervals
 from profkit.analyze.shared.frame_kinds import Frame, of_call
 from profkit.analyze.shared.frame_tree import Stack
+from profkit.analyze.shared.step_windows import filtered
 from profkit.analyze.tracks.of_rank import PHASES, thread_names
 from profkit.tables.tree_paths import SEPARATOR, Numbers, Paths, paths
 
@@ -33,8 +34,8 @@ def step_stacks(rank: RecordedRank) -> Iterator[Stack]:
     found = paths(np.where(inside, parent, -1), np.asarray(codes), ~(is_range & marks))
     ranges = set(ops["name"][is_range].unique())
     called = _frames(found, [("range" if name in ranges else "operator", name) for name in names])
-    rows = _rows(rank, found.node, _top(parent, inside))
-    yield from _below_modules(rows, called)
+    sums = _sums(rank, found.node, _top(parent, inside))
+    yield from _below_modules(sums, called)
 
 
 def _inside(ops: pd.DataFrame, parent: Numbers) -> NDArray[np.bool_]:
@@ -57,8 +58,8 @@ def _top(parent: Numbers, inside: NDArray[np.bool_]) -> Numbers:
     return top
 
 
-def _rows(rank: RecordedRank, node: Numbers, top: Numbers) -> pd.DataFrame:
-    """Return `_KEYS`, GPU and CPU time, and when in its period each operator and kernel began.
+def _sums(rank: RecordedRank, node: Numbers, top: Numbers) -> pd.DataFrame:
+    """Return GPU and CPU time by `_KEYS`, and when in a period the first of each began.
 
     Phase and module of an operator are those of the row `top`.
     """
@@ -89,13 +90,17 @@ def _rows(rank: RecordedRank, node: Numbers, top: Numbers) -> pd.DataFrame:
         cpu=0,
         start=_since_start(rank, kernels["start_ns"].to_numpy(np.int64)),
     )
-    return pd.concat([of_ops, of_kernels], ignore_index=True).astype({"node": np.int64})
+    # Apart: no kernel has the key of an operator.
+    return pd.concat([_by_keys(of_ops), _by_keys(of_kernels.astype({"node": np.int64}))])
 
 
-def _below_modules(rows: pd.DataFrame, called: Sequence[list[Frame]]) -> Iterator[Stack]:
-    rows = rows[((rows["gpu"] > 0) | (rows["cpu"] > 0)).to_numpy()]
+def _by_keys(rows: pd.DataFrame) -> pd.DataFrame:
+    rows = filtered(rows, (rows["gpu"] > 0) | (rows["cpu"] > 0))
     grouped = rows.groupby(_KEYS, sort=False, observed=True)
-    sums = grouped.agg(gpu=("gpu", "sum"), cpu=("cpu", "sum"), start=("start", "min"))
+    return grouped.agg(gpu=("gpu", "sum"), cpu=("cpu", "sum"), start=("start", "min"))
+
+
+def _below_modules(sums: pd.DataFrame, called: Sequence[list[Frame]]) -> Iterator[Stack]:
     for key, gpu, cpu, _ in sums.sort_values("start", kind="stable").itertuples():
         thread, phase, module, node, kernel = key
         modules = [("module", name) for name in module.split(SEPARATOR)] if module else []
@@ -122,7 +127,7 @@ def python_stacks(rank: RecordedRank) -> Iterator[Stack]:
     for rows in intervals.blocks(len(calls)):
         times = {"ns": spent[rows], "start": _since_start(rank, start[rows])}
         part = pd.DataFrame({"thread": thread[rows], "node": found.node[rows], **times})
-        parts.append(_by_node(part[((part["ns"] > 0) & (part["node"] >= 0)).to_numpy()]))
+        parts.append(_by_node(filtered(part, (part["ns"] > 0) & (part["node"] >= 0))))
     threads = thread_titles(rank)
     sums = _by_node(pd.concat(parts, ignore_index=True)).sort_values("start", kind="stable")
     for tid, node, ns, _ in sums.itertuples(index=False):

@@ -40,7 +40,8 @@ def by_function(rank: RecordedRank, spans: Intervals) -> list[Place]:
     on_thread = np.isin(rank.python["tid"].to_numpy(np.int64), _threads(rank))
     if not on_thread.any():
         return []
-    near = intervals.overlap(spans_of(rank.python), spans) > 0
+    blocks = map(rank.python.iloc.__getitem__, intervals.blocks(len(rank.python)))
+    near = np.concatenate([intervals.overlap(spans_of(rows), spans) > 0 for rows in blocks])
     rows = filtered(rank.python[_CALLS], on_thread & near)
     call, caller = (rows[name].to_numpy(np.int64) for name in ("call", "caller"))
     parent = calltree.positions(call, caller)
