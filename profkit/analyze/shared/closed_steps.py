@@ -20,7 +20,7 @@ NEEDED = ("op", "start_ns", "time_ns")
 """Columns that tell on which side of a cut a row is, if the table has them."""
 
 _OPS, _CALLS = "cpu_ops", "runtime_calls"
-_LEAST_OPS = 1 << 16
+_LEAST_OPS = 1 << 18
 _EVER = np.iinfo(np.int64)
 
 
