@@ -71,10 +71,12 @@ def _keys(table: pd.DataFrame, column: str, sizes: list[int]) -> NDArray[np.int6
 def nearest(rows: Rows, parent: Rows, skipped: NDArray[np.bool_]) -> Rows:
     """Climb from each of `rows` to the first row that is not `skipped`, itself or above it."""
     found = rows.copy()
-    climbing = np.arange(len(found))
-    while len(climbing := climbing[found[climbing] >= 0]):
-        climbing = climbing[skipped[found[climbing]]]
-        found[climbing] = parent[found[climbing]]
+    for block in blocks(len(found)):
+        own = found[block]
+        climbing = np.arange(len(own))
+        while len(climbing := climbing[own[climbing] >= 0]):
+            climbing = climbing[skipped[own[climbing]]]
+            own[climbing] = parent[own[climbing]]
     return found
 
 

@@ -132,7 +132,8 @@ def rank_batches(
                 name: (file, [at for at, rank in ranks[name].items() if rank in batch])
                 for name, file in opened.items()
             }
-            for span in closed_steps.spans(tables) or [None]:
+            spans: Sequence[closed_steps.Span | None] = closed_steps.spans(tables) or (None,)
+            for span in spans:
                 rows = {}
                 for name, own in tables.items():
                     part = partial(_part, *own, columns.get(name), span)
