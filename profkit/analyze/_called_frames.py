@@ -1,6 +1,6 @@
 """Stacks of what one rank ran in its periods: modules, operators and kernels, or Python frames."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,7 @@ from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import calltree, intervals
 from profkit.analyze.shared.frame_kinds import Frame, of_call
 from profkit.analyze.shared.frame_tree import Stack
+from profkit.analyze.shared.step_windows import filtered
 from profkit.analyze.tracks.of_rank import PHASES, thread_names
 from profkit.tables.tree_paths import SEPARATOR, Numbers, Paths, paths
 
@@ -26,15 +27,15 @@ def step_stacks(rank: RecordedRank) -> Iterator[Stack]:
     Of an instant in which several kernels run, the one that began first has the time.
     """
     ops, parent = rank.ops, rank.op_parents
-    codes, names = pd.factorize(ops["name"].astype(object))
+    codes, names = pd.factorize(ops["name"])
     inside = _inside(ops, parent)
     is_range = (ops["kind"] == "annotation").to_numpy()
     marks = np.array([_is_mark(str(name)) for name in names], dtype=np.bool_)[codes]
     found = paths(np.where(inside, parent, -1), np.asarray(codes), ~(is_range & marks))
     ranges = set(ops["name"][is_range].unique())
     called = _frames(found, [("range" if name in ranges else "operator", name) for name in names])
-    rows = _rows(rank, found.node, _top(parent, inside))
-    yield from _below_modules(rows, called)
+    sums = _sums(rank, found.node, _top(parent, inside))
+    yield from _below_modules(sums, called)
 
 
 def _inside(ops: pd.DataFrame, parent: Numbers) -> NDArray[np.bool_]:
@@ -57,8 +58,8 @@ def _top(parent: Numbers, inside: NDArray[np.bool_]) -> Numbers:
     return top
 
 
-def _rows(rank: RecordedRank, node: Numbers, top: Numbers) -> pd.DataFrame:
-    """Return `_KEYS`, GPU and CPU time, and when in its period each operator and kernel began.
+def _sums(rank: RecordedRank, node: Numbers, top: Numbers) -> pd.DataFrame:
+    """Return GPU and CPU time by `_KEYS`, and when in a period the first of each began.
 
     Phase and module of an operator are those of the row `top`.
     """
@@ -69,7 +70,7 @@ def _rows(rank: RecordedRank, node: Numbers, top: Numbers) -> pd.DataFrame:
     threads = thread_titles(rank)
     of_ops = pd.DataFrame(
         {
-            "thread": [threads[tid] for tid in rank.op_threads.tolist()],
+            "thread": _titles(rank.op_threads, threads),
             "phase": ops["phase"].astype(object).to_numpy()[top],
             "module": ops["module"].astype(object).to_numpy()[top],
             "node": node,
@@ -89,13 +90,17 @@ def _rows(rank: RecordedRank, node: Numbers, top: Numbers) -> pd.DataFrame:
         cpu=0,
         start=_since_start(rank, kernels["start_ns"].to_numpy(np.int64)),
     )
-    return pd.concat([of_ops, of_kernels], ignore_index=True).astype({"node": np.int64})
+    # Apart: no kernel has the key of an operator.
+    return pd.concat([_by_keys(of_ops), _by_keys(of_kernels.astype({"node": np.int64}))])
 
 
-def _below_modules(rows: pd.DataFrame, called: Sequence[list[Frame]]) -> Iterator[Stack]:
-    rows = rows[((rows["gpu"] > 0) | (rows["cpu"] > 0)).to_numpy()]
+def _by_keys(rows: pd.DataFrame) -> pd.DataFrame:
+    rows = filtered(rows, (rows["gpu"] > 0) | (rows["cpu"] > 0))
     grouped = rows.groupby(_KEYS, sort=False, observed=True)
-    sums = grouped.agg(gpu=("gpu", "sum"), cpu=("cpu", "sum"), start=("start", "min"))
+    return grouped.agg(gpu=("gpu", "sum"), cpu=("cpu", "sum"), start=("start", "min"))
+
+
+def _below_modules(sums: pd.DataFrame, called: Sequence[list[Frame]]) -> Iterator[Stack]:
     for key, gpu, cpu, _ in sums.sort_values("start", kind="stable").itertuples():
         thread, phase, module, node, kernel = key
         modules = [("module", name) for name in module.split(SEPARATOR)] if module else []
@@ -110,26 +115,35 @@ def python_stacks(rank: RecordedRank) -> Iterator[Stack]:
     calls = rank.python
     numbers = (calls[name].to_numpy(np.int64) for name in ("call", "caller"))
     caller = calltree.positions(*numbers)
-    codes, names = pd.factorize(calls["name"].astype(object))
+    codes, names = pd.factorize(calls["name"])
     frames = [of_call(str(name)) for name in names]
     known = np.array([frame is not None for frame in frames], dtype=np.bool_)
     is_function = (calls["kind"] == "function").to_numpy()
     found = paths(caller, np.asarray(codes), known[codes] & is_function)
     called = _frames(found, [frame or ("", "") for frame in frames])
+    thread, start = (calls[name].to_numpy(np.int64) for name in ("tid", "start_ns"))
+    spent = charges.of_python(rank, intervals.union(rank.windows))
+    parts = []
+    for rows in intervals.blocks(len(calls)):
+        times = {"ns": spent[rows], "start": _since_start(rank, start[rows])}
+        part = pd.DataFrame({"thread": thread[rows], "node": found.node[rows], **times})
+        parts.append(_by_node(filtered(part, (part["ns"] > 0) & (part["node"] >= 0))))
     threads = thread_titles(rank)
-    rows = pd.DataFrame(
-        {
-            "thread": [threads.get(tid, f"thread {tid}") for tid in calls["tid"].tolist()],
-            "node": found.node,
-            "ns": charges.of_python(rank, intervals.union(rank.windows)),
-            "start": _since_start(rank, calls["start_ns"].to_numpy(np.int64)),
-        }
-    )
-    rows = rows[((rows["ns"] > 0) & (rows["node"] >= 0)).to_numpy()]
+    sums = _by_node(pd.concat(parts, ignore_index=True)).sort_values("start", kind="stable")
+    for tid, node, ns, _ in sums.itertuples(index=False):
+        yield (threads.get(tid, f"thread {tid}"),), called[node], (ns,)
+
+
+def _by_node(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the sums of `python_stacks` by thread and node, in the order of their first rows."""
     grouped = rows.groupby(["thread", "node"], sort=False)
-    sums = grouped.agg(ns=("ns", "sum"), start=("start", "min")).sort_values("start", kind="stable")
-    for (thread, node), ns, _ in sums.itertuples():
-        yield (thread,), called[node], (ns,)
+    return grouped.agg(ns=("ns", "sum"), start=("start", "min")).reset_index()
+
+
+def _titles(threads: Numbers, known: Mapping[int, str]) -> NDArray[np.object_]:
+    """Return what the thread of each row is called."""
+    codes, found = pd.factorize(threads)
+    return np.array([known[tid] for tid in found.tolist()], dtype=object)[codes]
 
 
 def thread_titles(rank: RecordedRank) -> dict[int, str]:

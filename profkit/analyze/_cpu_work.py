@@ -16,12 +16,12 @@ def by_name(cpu_ops: pd.DataFrame, spans: Intervals) -> pd.DataFrame:
 
     `cpu_ops` are those of one rank and repeat. Columns name and time_ns, most first.
     """
-    total = intervals.overlap(_spans(cpu_ops), spans)
-    own = total - calltree.sums(parents(cpu_ops), total, len(cpu_ops))
+    own = intervals.overlap(_spans(cpu_ops), spans)
+    own -= calltree.sums(parents(cpu_ops), own, len(cpu_ops))
     # Ranges that end on another thread may outlast their parent: less than 0 is none.
     names = cpu_ops["name"].cat
     time_ns = calltree.sums(
-        np.asarray(names.codes, dtype=np.int64), own.clip(min=0), len(names.categories)
+        np.asarray(names.codes, dtype=np.int64), own.clip(min=0, out=own), len(names.categories)
     )
     found = np.flatnonzero(time_ns)
     sums = pd.DataFrame(
@@ -50,7 +50,13 @@ def longest_in(
     merged = intervals.union(spans)
     # Rows that end before all spans take the last entry, before which none begins.
     until = np.append(merged[:, 1], np.iinfo(np.int64).min)
-    near = np.flatnonzero(counted & (start < until[np.searchsorted(merged[:, 0], end) - 1]))
+    is_near = np.concatenate(
+        [
+            start[rows] < until[np.searchsorted(merged[:, 0], end[rows]) - 1]
+            for rows in intervals.blocks(len(tree))
+        ]
+    )
+    near = np.flatnonzero(counted & is_near)
     return [_longest(start, end, parent, near, span) for span in spans]
 
 

@@ -73,7 +73,8 @@ ByRun = dict[str, Result]
 Mapped = dict[str, Any]
 """Type of the parameter ``mapped``: what the map of an analysis made of each part of its tables.
 
-A part is one or more whole ranks, and across runs one run, by whose name it is found."""
+A part is one or more whole ranks, or some whole steps of a rank with many operators; across runs
+it is one run, by whose name it is found."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

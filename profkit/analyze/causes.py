@@ -88,7 +88,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         return Result.abstain("causes", "neither operators nor kernels were recorded")
     launched = launches(kernels, runtime_calls)
     misplaced = divided_ranks.misplaced(kernels, launched)
-    kernels = filtered(kernels, pd.Series(~misplaced, index=kernels.index))
+    kernels = filtered(kernels, ~misplaced)
     of_steps = watched(steps, cpu_ops, kernels, collectives)
     found = periods(of_steps, cpu_ops, kernels, config.skip_first)
     if found.rows.empty:

@@ -15,7 +15,7 @@ from profkit.analyze.division.periods import Periods, periods
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared.frame_tree import Stack, tree_of
 from profkit.analyze.shared.launch_calls import launches
-from profkit.analyze.shared.step_windows import of_repeat
+from profkit.analyze.shared.step_windows import filtered, of_repeat
 from profkit.analyze.tracks.shown_ranks import ShownRank, shown_ranks
 from profkit.core.drawing import Detail, Drawing
 from profkit.core.result import Result
@@ -26,6 +26,7 @@ _SAMPLER = "torch_profiler"
 _OPS = Columns(
     "rank repeat op parent tid name kind start_ns end_ns step forward module phase stack"
 )
+_PYTHON = Columns("rank repeat call caller tid name kind start_ns end_ns")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,7 +49,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     cpu_ops: Annotated[pd.DataFrame, _OPS],
     kernels: pd.DataFrame,
     runtime_calls: pd.DataFrame,
-    python_calls: pd.DataFrame,
+    python_calls: Annotated[pd.DataFrame, _PYTHON],
     collectives: pd.DataFrame,
     samples: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_samples")],
     config: Config,
@@ -63,7 +64,8 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     """
     if cpu_ops.empty and kernels.empty:
         return Result.abstain("a flame graph", "neither operators nor kernels were recorded")
-    kernels = kernels[~divided_ranks.misplaced(kernels, launches(kernels, runtime_calls))]
+    misplaced = divided_ranks.misplaced(kernels, launches(kernels, runtime_calls))
+    kernels = filtered(kernels, ~misplaced)
     found = periods(steps, cpu_ops, kernels, config.skip_first)
     if found.rows.empty:
         return Result.abstain("a flame graph", "what was recorded took no time")

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from profkit.analyze._launch_order import attributed
-from profkit.analyze.base import ByToolIfAny, ByToolOrOther, analysis
+from profkit.analyze.base import ByToolIfAny, ByToolOrOther, Columns, analysis
 from profkit.analyze.costs.attribution import OPS
 from profkit.analyze.costs.roofline import KERNEL, compute_kernels
 from profkit.analyze.shared import calltree, hierarchical_roofline
@@ -34,6 +34,9 @@ _ORDER = (
     *("memory_percent", "occupancy_percent", "registers", "measured_launches"),
     *("estimated_speedup_percent", "advice", "name"),
 )
+_LAUNCHED = Columns(
+    "rank repeat op step name kind copy_kind start_ns end_ns correlation grid block module phase"
+)
 _KINDS = {"optimisation": 0, "warning": 1, "error": 2, "information": 3}
 
 
@@ -52,7 +55,7 @@ class Config(Settings):
 def analyze(  # noqa: PLR0913, PLR0917 - each names a table
     hardware: Hardware,
     config: Config,
-    kernels: ByToolOrOther = None,
+    kernels: Annotated[ByToolOrOther, _LAUNCHED] = None,
     measured_kernels: ByToolOrOther = None,
     cpu_ops: Annotated[ByToolIfAny, OPS] = None,
     steps: ByToolIfAny = None,

@@ -6,7 +6,7 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 
-from profkit.analyze.base import analysis
+from profkit.analyze.base import Columns, analysis
 from profkit.analyze.costs.attribution import OPS
 from profkit.analyze.costs.roofline import KERNEL, compute_kernels
 from profkit.analyze.shared.step_windows import step_windows
@@ -15,6 +15,10 @@ from profkit.core.result import Abstention, Metric, Result, table
 from profkit.core.settings import Settings
 
 _SHAPE = ["grid", "block", "shared_memory_bytes"]
+_LAUNCHED = Columns(
+    "rank repeat op step name kind copy_kind start_ns end_ns correlation grid block"
+    " shared_memory_bytes"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,7 +34,7 @@ class Config(Settings):
 
 @analysis(title="Nsight Compute candidates")
 def analyze(
-    kernels: pd.DataFrame,
+    kernels: Annotated[pd.DataFrame, _LAUNCHED],
     cpu_ops: Annotated[pd.DataFrame, OPS],
     steps: pd.DataFrame,
     hardware: Hardware,

@@ -42,7 +42,8 @@ def analyze(mapped: Mapped, config: Config) -> Result:
     if parts["captures"].empty:
         return Result.abstain("operators", "no operator was recorded on a CPU thread")
     steps = int(parts["steps"]["size"].sum())
-    by_name = _with_flops(summed(parts["by_name"], BY_NAME))
+    by_name = parts["by_name"].sort_values("kind", key=_last, kind="stable")
+    by_name = _with_flops(summed(by_name, BY_NAME))
     totals = {kind: int(by_name[f"self_{kind}_ns"].sum()) for kind in ("cpu", "device")}
     by_name = _with_lines(_shown(by_name, totals, steps), parts["lines"])
     by_shape = _with_flops(summed(parts["by_shape"], BY_SHAPE))
@@ -64,6 +65,11 @@ def analyze(mapped: Mapped, config: Config) -> Result:
             }
         ),
     )
+
+
+def _last(kinds: "pd.Series[str]") -> "pd.Series[int]":
+    """Return numbers that put what is no operator after all operators, as in each part."""
+    return kinds.map({"runtime": 1, "memory": 2}).fillna(0).astype(np.int64)
 
 
 def _with_flops(rows: pd.DataFrame) -> pd.DataFrame:

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 from pydantic import PositiveInt
 
-from profkit.analyze.base import OfTool, analysis
+from profkit.analyze.base import Columns, OfTool, analysis
 from profkit.analyze.division import divided_ranks
 from profkit.analyze.division.periods import Periods, periods, slowest_ns
 from profkit.analyze.shared.launch_calls import launches
-from profkit.analyze.shared.step_windows import extents, of_repeat
+from profkit.analyze.shared.step_windows import extents, filtered, of_repeat
 from profkit.analyze.tracks.levels import levels, memory_lines, pieces
 from profkit.analyze.tracks.of_rank import Recorded
 from profkit.analyze.tracks.shown_ranks import ShownRank, shown_ranks
@@ -32,6 +32,11 @@ _NAMES = {
     WHOLE: "all that was recorded",
 }
 _MARKED = 2000
+_OPS = Columns(
+    "rank repeat op parent tid name kind start_ns end_ns step input_shapes inputs forward"
+    " module phase stack"
+)
+_PYTHON = Columns("rank repeat tid name kind start_ns end_ns")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,11 +71,11 @@ class _Chosen:
 @analysis(title="Timeline")
 def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     steps: pd.DataFrame,
-    cpu_ops: pd.DataFrame,
+    cpu_ops: Annotated[pd.DataFrame, _OPS],
     kernels: pd.DataFrame,
     runtime_calls: pd.DataFrame,
     annotations: pd.DataFrame,
-    python_calls: pd.DataFrame,
+    python_calls: Annotated[pd.DataFrame, _PYTHON],
     collectives: pd.DataFrame,
     memory_events: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="memory_events")],
     samples: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_samples")],
@@ -86,7 +91,8 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     """
     if cpu_ops.empty and kernels.empty:
         return Result.abstain("a timeline", "neither operators nor kernels were recorded")
-    kernels = kernels[~divided_ranks.misplaced(kernels, launches(kernels, runtime_calls))]
+    misplaced = divided_ranks.misplaced(kernels, launches(kernels, runtime_calls))
+    kernels = filtered(kernels, ~misplaced)
     found = periods(steps, cpu_ops, kernels, config.skip_first)
     if found.rows.empty:
         return Result.abstain("a timeline", "what was recorded took no time")

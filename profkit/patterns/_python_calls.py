@@ -82,7 +82,7 @@ def spent_in_calls(
     return Spent(
         cause="gpu_idle.loading_data" if is_loading else "gpu_idle.python",
         gain_ns=min(float(lasted.sum()), float(idle.iloc[0]) * 1e6 * step.count),
-        place=_place(own_lines(python_calls)[chosen], calls["name"], lasted),
+        place=_place(own_lines(python_calls, chosen), calls["name"], lasted),
         calls=len(calls),
     )
 
@@ -92,8 +92,9 @@ def spent_on_cpu(
 ) -> Spent:
     """Return the time in the `chosen` calls, none of which lies in another, and its causes."""
     calls = python_calls[chosen]
-    own, ops = python_calls[within(python_calls, calls)], cpu_ops[within(cpu_ops, calls)]
-    lines = own_lines(python_calls)[within(python_calls, calls)]
+    inside = within(python_calls, calls)
+    own, ops = python_calls[inside], cpu_ops[within(cpu_ops, calls)]
+    lines = own_lines(python_calls, inside)
     gain_ns = charged(own)
     of_ops = ops[CHARGED].groupby(_causes_of(ops)).sum()
     known = set(causes["id"].astype(str))
@@ -164,9 +165,10 @@ def long_lasting(
 
 def functions(python_calls: pd.DataFrame) -> NDArray[np.object_]:
     """Return the function of each call without its line, "" where it is none of the program's."""
+    text = python_calls["name"].astype("category").cat
+    made = np.array([_LINE.sub("", str(name)) for name in text.categories], dtype=object)
     names = python_calls["name"].astype(object).to_numpy()
-    made = np.array([_LINE.sub("", str(name)) for name in names], dtype=object)
-    return np.where(own_lines(python_calls) == names, made, "")
+    return np.where(own_lines(python_calls) == names, made[text.codes.to_numpy()], "")
 
 
 def innermost_line(python_calls: pd.DataFrame, instants: "pd.Series[int]") -> Chosen:

@@ -49,7 +49,7 @@ def _line(python_calls: pd.DataFrame, exposed_ns: float) -> str:
     called = having(python_calls, r"torch/distributed/distributed_c10d\.py\(\d+\): all_reduce$")
     called = outermost(python_calls, called)
     calls = python_calls[called]
-    lasted_ns = (calls["end_ns"] - calls["start_ns"]).groupby(own_lines(python_calls)[called]).sum()
+    lasted_ns = (calls["end_ns"] - calls["start_ns"]).groupby(own_lines(python_calls, called)).sum()
     if lasted_ns.sum() < _MOSTLY * exposed_ns or lasted_ns.empty:
         return ""
     return str(lasted_ns.idxmax())

@@ -33,7 +33,7 @@ def match(
     again = inside(cpu_ops, above & nodes)
     # Where backward runs inside of it as well, its functions are none of the forward pass.
     again &= ~inside(cpu_ops, again & nodes & ~above)
-    lines = pd.Series(own_lines(python_calls)[calls], dtype=object)
+    lines = pd.Series(own_lines(python_calls, calls), dtype=object)
     where = next(iter(lines[lines != ""].value_counts().index), "")
     return Match(
         cause=cause(cpu_ops, again, kernels),

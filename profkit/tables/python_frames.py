@@ -2,7 +2,9 @@
 
 import re
 import sys
+from collections.abc import Callable, Iterator
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,6 +25,8 @@ _PYTHON = re.compile(r"<|.*/lib/python3[^/]*/|.*: <(?:genexpr|\w+comp|lambda)>$"
 _BUILT_IN = re.compile(r"<built-in (?:function|method) (\w+)")
 _FUNCTION = re.compile(r"(?:.*/lib/python3[^/]*/)?/?(.*)\.py\(\d+\): (.*)")
 _TOP = re.compile(r"(?:.*/)?(torch|profkit)(?:/|\.py\()|([^/(]*?)(?:/|\.py\()")
+
+_CALLS_AT_ONCE = 1 << 18
 
 
 @cache
@@ -52,12 +56,15 @@ def own_line(stack: object) -> str:
     return frames[-1] if frames else ""
 
 
-def own_lines(python_calls: pd.DataFrame) -> NDArray[np.object_]:
+def own_lines(
+    python_calls: pd.DataFrame, chosen: NDArray[np.bool_] | None = None
+) -> NDArray[np.object_]:
     """Return for each of the calls of one rank the frame of the program that it is, or lies in.
 
-    It is "" where there is none.
+    It is "" where there is none. With `chosen`, of these calls alone.
     """
-    return _names(python_calls)[_climbed(python_calls)[0]]
+    names, code = _names(python_calls)
+    return np.concatenate([names[code[row]] for row, _ in _climbed(python_calls, chosen)])
 
 
 def called_functions(python_calls: pd.DataFrame) -> NDArray[np.object_]:
@@ -66,14 +73,16 @@ def called_functions(python_calls: pd.DataFrame) -> NDArray[np.object_]:
     Modules and functions have the names that the program knows, such as ``subprocess.run``. It is
     "" where a call is the program's own.
     """
-    names = _names(python_calls)
-    known = {name: _known_as(str(name)) for name in set(names)}
-    return np.array([known[name] for name in names[_climbed(python_calls)[1]]], dtype=object)
+    names, code = _names(python_calls)
+    known = np.array([_known_as(name) for name in names.tolist()], dtype=object)
+    return np.concatenate([known[code[called]] for _, called in _climbed(python_calls)])
 
 
-def _names(python_calls: pd.DataFrame) -> NDArray[np.object_]:
-    """Return the names of the calls, and "" at the end."""
-    return np.append(python_calls["name"].astype(object).to_numpy(), "")
+def _names(python_calls: pd.DataFrame) -> tuple[NDArray[np.object_], NDArray[np.integer[Any]]]:
+    """Return names, "" at the end, and which of them each call has; that of row -1 is the last."""
+    names = python_calls["name"].astype("category").cat
+    every = [*map(str, names.categories), ""]
+    return np.array(every, dtype=object), np.append(names.codes.to_numpy(), np.int32(-1))
 
 
 def _known_as(frame: str) -> str:
@@ -82,24 +91,39 @@ def _known_as(frame: str) -> str:
     return ".".join(filter(None, found.groups())).replace("/", ".") if found else frame
 
 
-def _climbed(python_calls: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows of the program's frame around each call and of what that called, -1: none."""
+def _climbed(
+    python_calls: pd.DataFrame, chosen: NDArray[np.bool_] | None = None
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield the rows of the program's frame around each call and of what that called, -1: none.
+
+    Some calls at a time: the rows of all of them take more memory than the table.
+    """
     names = python_calls["name"].astype("category").cat
     skipped = np.array([*map(is_foreign, map(str, names.categories)), True])[names.codes.to_numpy()]
     skipped |= (python_calls["kind"] == "module").to_numpy()
-    row, above = np.arange(len(python_calls)), _callers(python_calls)
-    called = np.full(len(row), -1)
-    climbing = row
-    while len(climbing := climbing[skipped[row[climbing]]]):
-        called[climbing] = row[climbing]
-        row[climbing] = above[row[climbing]]
-        climbing = climbing[row[climbing] >= 0]
-    return row, called
+    above = _callers(python_calls)
+    every = np.arange(len(skipped)) if chosen is None else np.flatnonzero(chosen)
+    for first in range(0, max(len(every), 1), _CALLS_AT_ONCE):
+        row = every[first : first + _CALLS_AT_ONCE]
+        called = np.full(len(row), -1)
+        climbing = np.arange(len(row))
+        while len(climbing := climbing[skipped[row[climbing]]]):
+            called[climbing] = row[climbing]
+            row[climbing] = above(row[climbing])
+            climbing = climbing[row[climbing] >= 0]
+        yield row, called
 
 
-def _callers(python_calls: pd.DataFrame) -> NDArray[np.int64]:
-    """Return the row of the caller of each call, -1 for none."""
+def _callers(python_calls: pd.DataFrame) -> Callable[[NDArray[np.int64]], NDArray[np.int64]]:
+    """Return what gives the rows of the callers of some calls, -1 for none."""
     call, caller = (python_calls[name].to_numpy(np.int64) for name in ("call", "caller"))
-    order = np.argsort(call, kind="stable")
-    at = np.append(order, -1)[np.searchsorted(call, caller, sorter=order)]
-    return np.where((at >= 0) & (call[at] == caller) & (caller >= 0), at, -1) if len(call) else at
+    is_sorted = bool((call[1:] > call[:-1]).all())
+    order = None if is_sorted else np.argsort(call, kind="stable")
+
+    def above(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        wanted = caller[rows]
+        at = np.minimum(np.searchsorted(call, wanted, sorter=order), len(call) - 1)
+        at = at if order is None else order[at]
+        return np.where((call[at] == wanted) & (wanted >= 0), at, -1)
+
+    return above

@@ -160,7 +160,10 @@ def test_a_job_imports_one_plugin_and_nothing_heavy(run):
         "profkit.analyze.shared",
         "profkit.analyze.shared.mapped_frames",
         "profkit.analyze.shared.paired",
+        "profkit.analyze.shared.closed_steps",
+        "profkit.analyze.shared.large_table",
         "profkit.analyze.shared.read_tables",
+        "profkit.analyze.shared.step_windows",
         "profkit.analyze.shared.uncertainty",
         "profkit.analyze.steps",
     }

@@ -1,5 +1,6 @@
 """Frames of Python: whose code they are, and the program's own line of each call."""
 
+import numpy as np
 import pytest
 
 from profkit.tables.python_frames import called_functions, is_foreign, own_lines
@@ -57,4 +58,6 @@ def test_a_call_belongs_to_the_innermost_line_of_the_program_around_it():
         for number, (name, caller) in enumerate(zip(names, callers, strict=True))
     ]
     assert own_lines(frame("python_calls", calls)).tolist() == [names[0]] * 3 + [""]
+    chosen = np.array([False, True, False, True])
+    assert own_lines(frame("python_calls", calls), chosen).tolist() == [names[0], ""]
     assert own_lines(frame("python_calls")).tolist() == []

@@ -63,7 +63,8 @@ def work(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, windows: pd.DataFrame) ->
     known &= _in_step(cpu_ops, windows)
     rows = np.flatnonzero(known)
     columns = ["rank", "repeat", "step", "name", "input_shapes"]
-    parts = [cpu_ops.iloc[rows][columns], cost.iloc[rows]]
+    cost = cost.iloc[rows]  # those of all operators would take a third of the memory from here on
+    parts = [cpu_ops.iloc[rows][columns], cost]
     calls = pd.concat([part.reset_index(drop=True) for part in parts], axis=1)
     calls = calls.assign(phase=_phases(cpu_ops, parent, rows), time_ns=spent[rows])
     # Kernels of an operator outside the steps have no call.

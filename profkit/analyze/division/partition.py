@@ -74,6 +74,6 @@ def innermost_time(spans: Intervals, parent: calltree.Rows, within: Intervals) -
 
     Where ranges that end on another thread outlast their parent, it is 0 for that.
     """
-    total = intervals.overlap(spans, within)
-    own = total - calltree.sums(parent, total, len(spans))
-    return np.asarray(np.maximum(own, 0))
+    own = intervals.overlap(spans, within)
+    own -= calltree.sums(parent, own, len(spans))
+    return np.asarray(np.maximum(own, 0, out=own))

@@ -12,6 +12,7 @@ from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.intervals import Intervals
+from profkit.analyze.shared.step_windows import filtered
 from profkit.patterns import patterns
 from profkit.patterns.base import CAUSE_COLUMNS, CHARGED, Match, Step
 
@@ -102,7 +103,7 @@ def _given(rank: RecordedRank, time: Partition, known: Mapping[str, Any]) -> dic
     }
     first, last = int(rank.windows[:, 0].min()), int(rank.windows[:, 1].max())
     inside = {
-        name: rows[((rows["start_ns"] < last) & (rows["end_ns"] >= first)).to_numpy()]
+        name: filtered(rows, (rows["start_ns"] < last) & (rows["end_ns"] >= first))
         for name, rows in tables.items()
     }
     return {**known, **inside, "devices": of_rank(rank.where, known["devices"])}

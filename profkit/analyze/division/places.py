@@ -10,9 +10,11 @@ from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import calltree, intervals
 from profkit.analyze.shared.glob_match import texts
 from profkit.analyze.shared.intervals import Intervals
+from profkit.analyze.shared.step_windows import filtered
 from profkit.tables.python_frames import is_foreign, own_lines
 from profkit.tables.tree_paths import SEPARATOR
 
+_CALLS = ["call", "caller", "name", "kind", "start_ns", "end_ns"]
 Place = tuple[str, int]
 """A place and the time spent in it, in ns."""
 
@@ -38,8 +40,9 @@ def by_function(rank: RecordedRank, spans: Intervals) -> list[Place]:
     on_thread = np.isin(rank.python["tid"].to_numpy(np.int64), _threads(rank))
     if not on_thread.any():
         return []
-    near = intervals.overlap(spans_of(rank.python), spans) > 0
-    rows = rank.python[on_thread & near]
+    blocks = map(rank.python.iloc.__getitem__, intervals.blocks(len(rank.python)))
+    near = np.concatenate([intervals.overlap(spans_of(rows), spans) > 0 for rows in blocks])
+    rows = filtered(rank.python[_CALLS], on_thread & near)
     call, caller = (rows[name].to_numpy(np.int64) for name in ("call", "caller"))
     parent = calltree.positions(call, caller)
     own = innermost_time(spans_of(rows), parent, spans)

@@ -308,8 +308,12 @@ class RecordedRank:
     def sees_cpu(self) -> bool:
         """Whether enough of the CPU was recorded that what is between is Python, and no excerpt."""
         windows = intervals.union(self.windows)
-        of_python = spans_of(self.python[(self.python["kind"] == "function").to_numpy()])
-        recorded = np.concatenate((self.op_spans[self.works], self.call_spans, of_python))
+        of_python = (
+            intervals.union(spans_of(rows)[(rows["kind"] == "function").to_numpy()])
+            for rows in map(self.python.iloc.__getitem__, intervals.blocks(len(self.python)))
+        )
+        parts = (intervals.union(self.op_spans[self.works]), intervals.union(self.call_spans))
+        recorded = np.concatenate((*parts, *of_python))
         seen = intervals.overlap(windows, intervals.union(recorded)).sum()
         return bool(seen > _EXCERPT * intervals.total(windows))
 

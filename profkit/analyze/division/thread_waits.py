@@ -11,6 +11,7 @@ from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.glob_match import named
 from profkit.analyze.shared.intervals import Intervals
+from profkit.analyze.shared.step_windows import filtered
 from profkit.core.verdict import Evidence
 from profkit.tables.python_frames import called_functions, is_foreign
 from profkit.tables.tree_paths import SEPARATOR
@@ -42,8 +43,8 @@ def waits(rank: RecordedRank) -> dict[str, Intervals]:
     """
     if rank.python.empty and rank.samples.empty:
         return {}
-    on_main = (rank.python["tid"] == rank.main).to_numpy()
-    calls = rank.python[on_main]
+    calls = rank.python[["name", "start_ns", "end_ns"]]
+    calls = filtered(calls, rank.python["tid"] == rank.main)
     found = {}
     for cause, called in {LOCK: _LOCKS, IN_CALL: _SLEEPS}.items():
         chosen = _calls_of(calls, called)

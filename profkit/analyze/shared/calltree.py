@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from profkit.analyze.shared.intervals import blocks
+
 Rows = NDArray[np.int64]
 """Positions in `cpu_ops`, -1 for none."""
 
@@ -20,7 +22,9 @@ def positions(known: NDArray[np.int64], wanted: NDArray[np.int64]) -> Rows:
     if not len(known):
         return np.full(len(wanted), -1, dtype=np.int64)
     found = _search(known, wanted)
-    return np.where(known[found] == wanted, found, -1)
+    for rows in blocks(len(wanted)):
+        found[rows][known[found[rows]] != wanted[rows]] = -1
+    return found
 
 
 def rows_of(cpu_ops: pd.DataFrame, table: pd.DataFrame, column: str = "op") -> Rows:
@@ -33,7 +37,10 @@ def rows_of(cpu_ops: pd.DataFrame, table: pd.DataFrame, column: str = "op") -> R
     sizes = [int(cpu_ops[name].max()) + 1 for name in ("repeat", "op")]
     known, wanted = _keys(cpu_ops, "op", sizes), _keys(table, column, sizes)
     found = _search(known, wanted)
-    return np.where((known[found] == wanted) & (table[column].to_numpy() >= 0), found, -1)
+    found[table[column].to_numpy() < 0] = -1
+    for rows in blocks(len(wanted)):
+        found[rows][known[found[rows]] != wanted[rows]] = -1
+    return found
 
 
 def _search(known: NDArray[np.int64], wanted: NDArray[np.int64]) -> Rows:
@@ -44,7 +51,8 @@ def _search(known: NDArray[np.int64], wanted: NDArray[np.int64]) -> Rows:
         return np.asarray(order[np.minimum(np.searchsorted(known, wanted, sorter=order), last)])
     if known[last] - known[0] == last:
         # One rank, whose operators are numbered without a gap: their numbers are positions.
-        return np.asarray(np.clip(wanted - known[0], 0, last))
+        at = wanted - known[0]
+        return np.asarray(np.clip(at, 0, last, out=at))
     return np.asarray(np.minimum(np.searchsorted(known, wanted), last))
 
 
@@ -63,18 +71,21 @@ def _keys(table: pd.DataFrame, column: str, sizes: list[int]) -> NDArray[np.int6
 def nearest(rows: Rows, parent: Rows, skipped: NDArray[np.bool_]) -> Rows:
     """Climb from each of `rows` to the first row that is not `skipped`, itself or above it."""
     found = rows.copy()
-    climbing = np.arange(len(found))
-    while len(climbing := climbing[found[climbing] >= 0]):
-        climbing = climbing[skipped[found[climbing]]]
-        found[climbing] = parent[found[climbing]]
+    for block in blocks(len(found)):
+        own = found[block]
+        climbing = np.arange(len(own))
+        while len(climbing := climbing[own[climbing] >= 0]):
+            climbing = climbing[skipped[own[climbing]]]
+            own[climbing] = parent[own[climbing]]
     return found
 
 
 def sums(rows: Rows, values: NDArray[np.int64], size: int) -> NDArray[np.int64]:
     """Return for each of `size` rows the sum of the `values` that name it in `rows`."""
-    known = rows >= 0
     total = np.zeros(size, dtype=np.int64)
-    np.add.at(total, rows[known], values[known])
+    for block in blocks(len(rows)):
+        known = rows[block] >= 0
+        np.add.at(total, rows[block][known], values[block][known])
     return total
 
 

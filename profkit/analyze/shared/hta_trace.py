@@ -131,11 +131,13 @@ def _events(tables: dict[str, pd.DataFrame]) -> tuple[pd.DataFrame, list[str]]:
               tid=notes["tid"], step=notes["step"]),
     ]  # fmt: skip
     texts: dict[str, int] = {}
-    columns = {name: np.concatenate([_numbers(part[name], texts) for part in parts])
-               for name in parts[0]}  # fmt: skip
+    columns = {
+        name: _small(name, np.concatenate([_numbers(part.pop(name), texts) for part in parts]))
+        for name in [*parts[0]]
+    }
     # HTA takes 0 for none.
-    columns["index"] = np.arange(1, len(columns["ts"]) + 1)
-    return pd.DataFrame({name: _small(name, values) for name, values in columns.items()}), [*texts]
+    columns["index"] = _small("index", np.arange(1, len(columns["ts"]) + 1))
+    return pd.DataFrame(columns, copy=False), [*texts]
 
 
 def _small(name: str, values: NDArray[Any]) -> NDArray[Any]:
@@ -197,7 +199,7 @@ def _filled(values: Any, count: int) -> Any:
         return pd.Categorical.from_codes(np.zeros(count, dtype=np.int8), pd.Index([values]))
     if isinstance(values, pd.Categorical) or getattr(values, "dtype", None) == "category":
         return pd.Categorical(values)
-    return np.full(count, values) if np.isscalar(values) else np.asarray(values)
+    return np.broadcast_to(values, count) if np.isscalar(values) else np.asarray(values)
 
 
 def _numbers(values: Any, texts: dict[str, int]) -> NDArray[Any]:

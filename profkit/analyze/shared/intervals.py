@@ -5,6 +5,8 @@ say so need unions; the others take intervals in any order, overlapping or empty
 ns on one clock. Nothing here changes its arguments.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -12,6 +14,13 @@ Intervals = NDArray[np.int64]
 """Intervals in ns, shape (n, 2): column 0 holds starts, column 1 ends."""
 
 _LONGEST_NS = 2**61
+_ROWS_AT_ONCE = 1 << 18
+"""Rows that are worked on at a time: what is in between takes several times their memory."""
+
+
+def blocks(count: int) -> Iterator[slice]:
+    """Yield `count` rows some at a time: at least one block, empty where there is no row."""
+    return (slice(at, at + _ROWS_AT_ONCE) for at in range(0, max(count, 1), _ROWS_AT_ONCE))
 
 
 def intervals(start_ns: ArrayLike, end_ns: ArrayLike) -> Intervals:
@@ -28,6 +37,13 @@ def nothing() -> Intervals:
 
 def union(spans: Intervals) -> Intervals:
     """Return the union of `spans`; intervals that touch become one."""
+    if len(spans) <= _ROWS_AT_ONCE:
+        return _union(spans)
+    # Of a table in the order of time little is left of each block.
+    return _union(np.concatenate([_union(spans[rows]) for rows in blocks(len(spans))]))
+
+
+def _union(spans: Intervals) -> Intervals:
     filled = spans[:, 1] > spans[:, 0]
     start, end = spans[filled, 0], spans[filled, 1]
     if not len(start):
@@ -112,23 +128,31 @@ def overlap(windows: Intervals, covered: Intervals) -> NDArray[np.int64]:
 
     Windows may overlap one another. O((n + m) log m) for m intervals in the union.
     """
-    return covered_before(windows[:, 1], covered) - covered_before(windows[:, 0], covered)
+    found = covered_before(windows[:, 1], covered)
+    found -= covered_before(windows[:, 0], covered)
+    return found
 
 
 def covered_before(times_ns: NDArray[np.int64], covered: Intervals) -> NDArray[np.int64]:
     """Return for each instant how many ns the union `covered` covers before it, same shape."""
+    found = np.zeros(len(times_ns), dtype=np.int64)
     if not len(covered):
-        return np.zeros(len(times_ns), dtype=np.int64)
+        return found
     before = np.r_[0, np.cumsum(covered[:, 1] - covered[:, 0])]
-    begun = np.searchsorted(covered[:, 0], times_ns, side="right")
-    last_end = covered[np.maximum(begun - 1, 0), 1]
-    unfinished = np.where(begun > 0, np.maximum(last_end - times_ns, 0), 0)
-    return np.asarray(before[begun] - unfinished, dtype=np.int64)
+    for rows in blocks(len(times_ns)):
+        begun = np.searchsorted(covered[:, 0], times_ns[rows], side="right")
+        last_end = covered[np.maximum(begun - 1, 0), 1]
+        unfinished = np.where(begun > 0, np.maximum(last_end - times_ns[rows], 0), 0)
+        found[rows] = before[begun] - unfinished
+    return found
 
 
 def contains(covered: Intervals, times_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Tell for each instant whether it lies in the union `covered`, shape of `times_ns`."""
+    found = np.zeros(len(times_ns), dtype=np.bool_)
     if not len(covered):
-        return np.zeros(len(times_ns), dtype=np.bool_)
-    begun = np.searchsorted(covered[:, 0], times_ns, side="right")
-    return np.asarray((begun > 0) & (times_ns < covered[np.maximum(begun - 1, 0), 1]))
+        return found
+    for rows in blocks(len(times_ns)):
+        begun = np.searchsorted(covered[:, 0], times_ns[rows], side="right")
+        found[rows] = (begun > 0) & (times_ns[rows] < covered[np.maximum(begun - 1, 0), 1])
+    return found

@@ -14,6 +14,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from profkit.analyze.base import Columns
+from profkit.analyze.shared import closed_steps, large_table
+from profkit.analyze.shared.step_windows import filtered
 from profkit.core.errors import InputError
 from profkit.core.rank_spans import EVERY_RANK, RankSpan
 from profkit.tables import schema
@@ -22,10 +24,8 @@ T = TypeVar("T")
 Parts = Iterator[tuple[str, dict[str, pd.DataFrame]]]
 """Names of parts, each with its rows of each table."""
 
-_AT_ONCE = 4
-"""Columns that are read at a time: fewer take more time where a table has many ranks."""
 _SMALL_VALUES = 4 << 20
-"""Values that are read at a time of a small table, whose columns cost more than their values."""
+"""Values of a table that is read at once: its columns cost more than its values."""
 _ROWS_OF_BATCH = 1 << 18
 """Rows of all tables after which no further rank is added to a batch."""
 _NO_COLUMNS: Mapping[str, Columns] = {}
@@ -48,24 +48,20 @@ def frame(paths: Sequence[Path], columns: Columns | None = None) -> pd.DataFrame
 
 def _whole(path: Path, columns: Columns | None) -> pd.DataFrame:
     with pq.ParquetFile(path) as file:
-        return _few_columns_at_once(file, range(file.num_row_groups), columns)
+        return _groups(file, range(file.num_row_groups), columns)
 
 
-def _few_columns_at_once(
-    file: pq.ParquetFile, groups: Sequence[int], columns: Columns | None
+def _groups(
+    file: pq.ParquetFile, groups: Sequence[int], columns: Sequence[str] | None
 ) -> pd.DataFrame:
-    """Return groups of rows as a frame; what is being decoded needs as much memory again."""
+    """Return groups of rows as a frame."""
     names = list(columns or file.schema_arrow.names)
     rows = sum(file.metadata.row_group(group).num_rows for group in groups)
-    at_once = max(_AT_ONCE, _SMALL_VALUES // max(rows, 1))
-    parts = [
-        _pandas(file.read_row_groups(list(groups), names[first : first + at_once]))
-        for first in range(0, len(names), at_once)
-    ]
+    if rows * len(names) <= _SMALL_VALUES:
+        return _pandas(file.read_row_groups(list(groups), names))
+    found = large_table.read(file, groups, names)
     pa.default_memory_pool().release_unused()
-    if len(parts) == 1:
-        return parts[0]
-    return pd.DataFrame({name: part[name] for part in parts for name in part}, copy=False)
+    return found
 
 
 def _table(path: Path, columns: Columns | None = None) -> pa.Table:
@@ -121,7 +117,10 @@ def rank_batches(
     columns: Mapping[str, Columns] = _NO_COLUMNS,
     ranks_in: RankSpan = EVERY_RANK,
 ) -> Parts:
-    """Yield batches of whole ranks, of about `_ROWS_OF_BATCH` rows, in the order of the tables."""
+    """Yield batches of whole ranks, of about `_ROWS_OF_BATCH` rows, in the order of the tables.
+
+    A rank with more rows comes in parts of whole steps, where it can be cut between them.
+    """
     with ExitStack() as stack:
         opened = {
             name: stack.enter_context(readable(paths[0], pq.ParquetFile))
@@ -131,28 +130,46 @@ def rank_batches(
             name: readable(paths[0], partial(_rows_of_ranks, opened[name]))
             for name, paths in files.items()
         }
-        for number, batch in enumerate(_batches(groups.values(), ranks_in)):
-            rows = {}
-            for name, paths in files.items():
-                own = partial(_of_ranks, opened[name], groups[name], batch, columns.get(name))
-                rows[name] = readable(paths[0], own)
-            yield str(number), rows
+        number = 0
+        for batch in _batches(groups.values(), ranks_in):
+            near = {
+                name: {at: rows for at, rows in enumerate(known) if rows.keys() & batch}
+                for name, known in groups.items()
+            }
+            tables = {name: (file, [*near[name]]) for name, file in opened.items()}
+            spans: Sequence[closed_steps.Span | None] = closed_steps.spans(tables) or (None,)
+            for span in spans:
+                rows = {}
+                for name, file in opened.items():
+                    part = partial(_part, file, near[name], batch, columns.get(name), span)
+                    rows[name] = readable(files[name][0], part)
+                yield str(number), rows
+                number += 1
 
 
-def _of_ranks(
+def _part(
     file: pq.ParquetFile,
-    groups: Sequence[Mapping[int, int]],
+    groups: Mapping[int, Mapping[int, int]],
     ranks: set[int],
     columns: Columns | None,
+    span: closed_steps.Span | None,
     _: Path,
 ) -> pd.DataFrame:
-    """Return the rows of some ranks; `groups` has the number of rows of each rank in each group."""
-    some = [at for at, rows in enumerate(groups) if rows.keys() & ranks]
-    frame = _few_columns_at_once(file, some, columns)
-    if all(groups[at].keys() <= ranks for at in some):
-        return frame
-    known = np.concatenate([_ranks_of_group(file, at) for at in some])
-    return frame[np.isin(known, [*ranks])].reset_index(drop=True)
+    """Return the rows of some ranks, of one in `span` if that is not None.
+
+    `groups` has the number of rows of each rank in each group of rows that they are in.
+    """
+    if span is None:
+        rows = _groups(file, [*groups], columns)
+        if all(known.keys() <= ranks for known in groups.values()):
+            return rows
+        own = np.concatenate([_ranks_of_group(file, group) for group in groups])
+        return rows[np.isin(own, [*ranks])].reset_index(drop=True)
+    names = list(columns or file.schema_arrow.names)
+    needed = [name for name in closed_steps.NEEDED if name in file.schema_arrow.names]
+    near = [group for group in groups if span.may_be_in(file, group)]
+    rows = _groups(file, near, list(dict.fromkeys((*names, *needed))))
+    return filtered(rows, span.holds(rows))[names].reset_index(drop=True)
 
 
 def _rows_of_ranks(file: pq.ParquetFile, _: Path) -> list[dict[int, int]]:

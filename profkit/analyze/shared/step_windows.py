@@ -141,9 +141,13 @@ def positions_by_repeat(rows: pd.DataFrame) -> dict[tuple[int, int], NDArray[np.
     return {where: np.concatenate(parts) for where, parts in found.items()}
 
 
-def filtered(rows: pd.DataFrame, which: "pd.Series[bool]") -> pd.DataFrame:
-    """Return the `rows` where `which` holds; without a copy of the table if it holds for all."""
-    return rows if which.all() else rows[which]
+def filtered(rows: pd.DataFrame, which: "pd.Series[bool] | NDArray[np.bool_]") -> pd.DataFrame:
+    """Return the `rows` where `which` holds; without a copy of the table if they lie together."""
+    chosen = np.asarray(which, dtype=np.bool_)
+    if not chosen.any():
+        return rows.iloc[:0]
+    first, last = int(chosen.argmax()), len(chosen) - int(chosen[::-1].argmax())
+    return rows.iloc[first:last] if chosen[first:last].all() else rows[chosen]
 
 
 def _with_work(steps: pd.DataFrame, ranks: pd.DataFrame) -> NDArray[np.bool_]:

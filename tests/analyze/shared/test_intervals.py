@@ -26,6 +26,12 @@ def is_union(spans):
     )
 
 
+@pytest.fixture(params=[4, 1 << 18], ids=["in blocks of four", "all at once"], autouse=True)
+def rows_at_once(request, monkeypatch):
+    """Let every test hold for many rows as well, which are worked on some at a time."""
+    monkeypatch.setattr(intervals, "_ROWS_AT_ONCE", request.param)
+
+
 @pytest.mark.parametrize("seed", CASES)
 def test_set_operations_agree_with_sets_of_instants(seed):
     left, right = random_spans(seed), random_spans(seed + 10_000)

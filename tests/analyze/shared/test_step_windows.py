@@ -1,4 +1,14 @@
-from profkit.analyze.shared.step_windows import extents, last_ends, step_windows, with_clock
+import numpy as np
+import pandas as pd
+import pytest
+
+from profkit.analyze.shared.step_windows import (
+    extents,
+    filtered,
+    last_ends,
+    step_windows,
+    with_clock,
+)
 from profkit.tables import schema
 from profkit.testing import ORIGIN_NS, span
 
@@ -60,3 +70,20 @@ def test_rows_of_a_rank_need_not_lie_together():
     }
     counted = (kernels["start_ns"] < ORIGIN_NS + 8).to_numpy()
     assert (last_ends(kernels, counted) - ORIGIN_NS).to_dict() == {(0, 0, 0): 25, (1, 0, 0): 90}
+
+
+@pytest.mark.parametrize(
+    ("which", "kept", "is_copied"),
+    [("0110", [1, 2], False), ("1111", [0, 1, 2, 3], False), ("1011", [0, 2, 3], True),
+     ("0000", [], False)],
+)  # fmt: skip
+def test_rows_that_lie_together_are_no_copy(which, kept, is_copied):
+    rows = pd.DataFrame({"start_ns": np.arange(4)})
+    found = filtered(rows, np.array([mark == "1" for mark in which]))
+    assert found["start_ns"].tolist() == found.index.tolist() == kept
+    shared = np.shares_memory(found["start_ns"].to_numpy(), rows["start_ns"].to_numpy())
+    assert shared == (bool(kept) and not is_copied)
+
+
+def test_no_rows_of_an_empty_table_are_none():
+    assert filtered(pd.DataFrame({"start_ns": []}), np.array([], dtype=bool)).empty

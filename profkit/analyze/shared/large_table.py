@@ -1,0 +1,112 @@
+"""A large table as a frame that takes little more memory to read than to keep.
+
+Columns are filled some rows at a time: what Arrow decodes as a whole is there twice, and what it
+then frees in small pieces is of no use for what is large.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+_ROWS_AT_ONCE = 1 << 17
+_FEW_TEXTS = np.iinfo(np.int16).max
+
+
+def read(file: pq.ParquetFile, groups: Sequence[int], names: Sequence[str]) -> pd.DataFrame:
+    """Return these columns of groups of rows.
+
+    Numbers that are all equal, as those of the only rank are, take no memory.
+    """
+    size = sum(file.metadata.row_group(group).num_rows for group in groups)
+    equal = _equal(file, groups)
+    columns: dict[str, _Numbers | _Texts] = {}
+    for name in names:
+        kind = file.schema_arrow.field(name).type
+        is_text = pa.types.is_dictionary(kind)
+        columns[name] = _Texts(size) if is_text else _Numbers(size, kind, equal.get(name))
+    wanted = [name for name in names if name not in equal]
+    at = 0
+    for run in _runs(file, groups):
+        part = file.read_row_groups(run, wanted)
+        for name in wanted:
+            columns[name].put(at, part[name])
+        at += len(part)
+    return pd.DataFrame({name: columns.pop(name).whole() for name in names}, copy=False)
+
+
+class _Numbers:
+    """A column of numbers."""
+
+    def __init__(self, size: int, kind: pa.DataType, equal: int | None) -> None:
+        dtype = kind.to_pandas_dtype()
+        self._values: NDArray[Any] = (
+            np.empty(size, dtype) if equal is None else np.broadcast_to(dtype(equal), size)
+        )
+
+    def put(self, at: int, values: pa.ChunkedArray) -> None:
+        """Fill in the values of the rows from `at` on."""
+        for chunk in values.chunks:
+            self._values[at : at + len(chunk)] = chunk.to_numpy(zero_copy_only=False)
+            at += len(chunk)
+
+    def whole(self) -> NDArray[Any]:
+        """Return all values."""
+        return self._values
+
+
+class _Texts:
+    """A column of texts, each group of which has a dictionary of its own."""
+
+    def __init__(self, size: int) -> None:
+        self._codes: NDArray[Any] = np.empty(size, np.int16)
+        self._known: dict[str, int] = {}
+
+    def put(self, at: int, values: pa.ChunkedArray) -> None:
+        """Fill in the values of the rows from `at` on."""
+        for chunk in values.chunks:
+            texts = chunk.dictionary.to_pylist()
+            codes = [self._known.setdefault(text, len(self._known)) for text in texts]
+            if len(self._known) > _FEW_TEXTS and self._codes.dtype == np.int16:
+                self._codes = self._codes.astype(np.int32)
+            # A text that is missing has the code -1, the last.
+            rows = chunk.indices.fill_null(-1).to_numpy()
+            self._codes[at : at + len(chunk)] = np.array([*codes, -1])[rows]
+            at += len(chunk)
+
+    def whole(self) -> "pd.Series[str]":
+        """Return all values as a Categorical, as Arrow makes it."""
+        codes = pa.array(self._codes, mask=self._codes < 0)
+        texts = pa.array([*self._known], pa.string())
+        made: pd.Series[str] = pa.DictionaryArray.from_arrays(codes, texts).to_pandas()
+        return made
+
+
+def _equal(file: pq.ParquetFile, groups: Sequence[int]) -> dict[str, int]:
+    """Return the value of each column of integers that has but one."""
+    found: dict[str, int] = {}
+    for at, field in enumerate(file.schema_arrow):
+        known = [file.metadata.row_group(group).column(at).statistics for group in groups]
+        if pa.types.is_integer(field.type) and all(one and one.has_min_max for one in known):
+            values = {value for one in known for value in (one.min, one.max)}
+            if len(values) == 1 and not any(one.null_count for one in known):
+                found[field.name] = values.pop()
+    return found
+
+
+def _runs(file: pq.ParquetFile, groups: Sequence[int]) -> Iterator[list[int]]:
+    """Yield groups that lie one behind the other, of about `_ROWS_AT_ONCE` rows together."""
+    run: list[int] = []
+    rows = 0
+    for group in groups:
+        run.append(group)
+        rows += file.metadata.row_group(group).num_rows
+        if rows >= _ROWS_AT_ONCE:
+            yield run
+            run, rows = [], 0
+    if run:
+        yield run
