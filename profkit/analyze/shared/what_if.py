@@ -23,6 +23,7 @@ PARTS = ("cause", "operator", "kernel")
 _MS = 1e6
 _CONFIDENCE = 0.95
 _MOST_OF_A_CALL_MS = 5e-3
+_STEPS_OF_A_CALL = 11
 
 Times = NDArray[np.float64]
 """Milliseconds per step: of each part, or a row for each repeat and a column for each rank."""
@@ -154,17 +155,29 @@ class Step:
         return gains, least, (of_gpu + of_cpu)[:, self._decides].mean(axis=1) + waited
 
     def _without_profiler(self, traced: Times, unprofiled_ms: float | None) -> Times:
-        """Return the time of each row, less what the profiler took to record its calls.
+        """Return the time of each row, less what a traced step takes longer.
 
-        A sleep is not longer with a profiler, and a step of many short operators is.
+        First it is what the profiler took to record calls: a sleep is not longer with it, and a
+        step of many short operators is. What is left is in one of the causes that are long enough
+        to hold it, such as copies that fetch new memory as the profiler keeps what was there.
         """
-        calls = np.where(self._on_cpu, self._rows["calls_per_step"].to_numpy(np.float64), 0.0)
-        of_step, ms = self._mean_ms(calls), self._mean_ms(traced)
-        if unprofiled_ms is None or unprofiled_ms >= ms or not of_step:
+        longer = self._mean_ms(traced) - (unprofiled_ms or math.inf)
+        if longer <= 0:
             return traced
-        a_call = min((ms - unprofiled_ms) / of_step, _MOST_OF_A_CALL_MS)
-        left: Times = np.maximum(traced - calls * a_call, 0.0)
-        return left
+        calls = np.where(self._on_cpu, self._rows["calls_per_step"].to_numpy(np.float64), 0.0)
+        a_call = np.linspace(0.0, _MOST_OF_A_CALL_MS, _STEPS_OF_A_CALL)
+        recording = [self._mean_ms(np.minimum(calls * ms, traced)) for ms in a_call]
+        left = np.maximum(traced - calls * np.interp(longer, recording, a_call), 0.0)
+        longer = self._mean_ms(left) - (unprofiled_ms or 0.0)
+        return self._shorter(left, longer)
+
+    def _shorter(self, time: Times, less: float) -> Times:
+        """Return the `time` of each row, with `less` in all in the causes that are that long."""
+        part = self._rows["cause"].astype(str) + "." + self._rows["operator"].astype(str)
+        of_part = {name: self._mean_ms(time * (part == name).to_numpy()) for name in part.unique()}
+        can_hold = part.map(of_part).to_numpy() >= less
+        own = self._mean_ms(time * can_hold)
+        return time * (1 - np.where(can_hold, less / own, 0.0)) if own else time
 
     def _longer_alone(self, traced: Times, share: Times, step_ms: float) -> Times:
         """Return the times if all that a traced step takes longer were in calls that are gone.

@@ -49,7 +49,15 @@ def test_a_cause_of_one_rank_gains_its_exposed_time():
 
 def test_a_profiler_that_slows_steps_leaves_less_to_gain():
     one = step((0, "cpu_operators", "", 6.0), (0, "python", "", 4.0))
-    assert times(one.without({"python": 1.0}, unprofiled_ms=5.0)) == (1.0, 3.0, 3.0)
+    assert times(one.without({"python": 1.0}, unprofiled_ms=7.0)) == (3.0, 4.2, 4.2)
+
+
+def test_what_a_traced_step_takes_longer_is_in_a_cause_that_is_long_enough_to_hold_it():
+    one = step((0, "cpu_operators", "", 6.0), (0, "python", "", 4.0))
+    assert times(one.without({"python": 1.0}, unprofiled_ms=5.0)) == (1.0, 1.0, 3.0)
+    assert times(one.without({"cpu_operators": 1.0}, unprofiled_ms=5.0))[1] == 4.0
+    # If none is, each of them has its share.
+    assert times(one.without({"cpu_operators": 1.0}, unprofiled_ms=3.0))[1] == 1.2
 
 
 def test_a_sleep_is_not_longer_with_a_profiler_that_slows_short_operators():
