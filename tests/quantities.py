@@ -86,7 +86,7 @@ def _cells(found, name, unit):
 
 
 def _step_tile(tiles):
-    tile = next(tile for tile in tiles if tile["title"].casefold().startswith("step time"))
+    tile = next(tile for tile in tiles if "step time" in tile["title"].casefold())
     return "" if tile["value"] is None else milliseconds(tile["value"] / _NS)
 
 
