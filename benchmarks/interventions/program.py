@@ -3,6 +3,7 @@
 It knows nothing of profkit. A stopwatch measures what was added, in the steps that were recorded.
 """
 
+import ctypes
 import gc
 import json
 import time
@@ -15,14 +16,21 @@ import torch.distributed as dist
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-WARM, TIMED, RECORDED = 4, 60, 30
-TURN, SETTLING = 10, 2
+WARM, RECORDED = 4, 30
+TURN, SETTLING = 8, 2
 """Steps that are timed in a row with one thing added, and how many of them do not count: what the
 ones before it have left in caches and in the allocator is gone by then."""
+
+ORDER = (0, 1, 1, 0, 1, 0, 0, 1)
+"""What is added in each turn of one half of the timed steps, the first or the second of two things:
+neither comes earlier than the other, as a process gets faster while it runs."""
 
 BATCH, WIDTH = 128, 512
 RECORDED_FROM = 2
 """Number of the first recorded step, as the profiler counts them."""
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+"""Parameters of `mallopt` of the C library."""
 
 _SCHEDULE = {"wait": 0, "warmup": RECORDED_FROM, "active": RECORDED, "repeat": 1}
 
@@ -61,7 +69,7 @@ class Samples(Dataset[torch.Tensor]):
         self.data = torch.randn(BATCH, WIDTH)
 
     def __len__(self) -> int:
-        return BATCH * (WARM + 2 * TIMED + RECORDED + 4)
+        return BATCH * (WARM + 2 * len(ORDER) * TURN + RECORDED + 4)
 
     def __getitem__(self, index: int) -> torch.Tensor:
         if index % BATCH == 0 and self.added.sleep_ms:
@@ -92,10 +100,10 @@ class Stopwatch:
 def run(added: Added, done: Added | None, folder: str, rank: int = 0) -> None:
     """Train with a clock, with a profiler and with a clock again, and leave what they saw.
 
-    Of the steps without a profiler every second turn is as `done` has it. They are taken before and
-    after the recorded ones, so that all meet a machine that is as busy, and memory as it was and is
-    (a recording can end that the C library gives memory back each step); none are without `done`.
+    Of the steps without a profiler half of the turns are as `done` has it. They come before and
+    after the recorded ones, so that all meet a machine that is as busy; none are without `done`.
     """
+    _keep_freed_memory()
     torch.set_num_threads(added.threads)
     torch.manual_seed(0)
     if added.ranks > 1:
@@ -134,12 +142,24 @@ def run(added: Added, done: Added | None, folder: str, rank: int = 0) -> None:
         dist.destroy_process_group()
 
 
+def _keep_freed_memory() -> None:
+    """Let the C library give no memory back.
+
+    It does so by what was freed before: a program with copies keeps what the one without them takes
+    anew in each step (900 page faults, 3 of 22 ms), so that turns in one process and two processes
+    differ by something else.
+    """
+    library = ctypes.CDLL(None)
+    for parameter, size in ((_TRIM_THRESHOLD, 1 << 30), (_MMAP_THRESHOLD, 1 << 25)):
+        if not library.mallopt(parameter, size):
+            raise RuntimeError(f"mallopt({parameter}, {size}) failed: not the GNU C library?")
+
+
 def _timed(
     train: Callable[[], None], samples: Samples, turns: tuple[Added, Added], measured: Measured
 ) -> None:
     """Take steps without a profiler, with each of the two things added in turn."""
-    for first in range(0, TIMED, TURN):
-        which = first // TURN % 2
+    for which in ORDER:
         samples.added = turns[which]
         times = []
         for _ in range(TURN):
