@@ -211,6 +211,20 @@ def test_a_capture_waits_for_the_results_that_its_tool_chooses_by(dag, wildcards
     assert dags.read_flags(wildcards, SimpleNamespace(reads=[])) == []
 
 
+def test_an_analysis_that_others_wait_for_comes_before_those():
+    plan = dag_of(run()).plan
+    chain = {"last": ("middle", "aside"), "middle": ("first",), "aside": (), "first": ()}
+    one = plan.analyses["steps"]
+    analyses = {name: replace(one, results=results) for name, results in chain.items()}
+    waiting = Dag(replace(plan, analyses=analyses))
+    assert {name: waiting.priority(name) for name in chain} == {
+        "first": 2,
+        "middle": 1,
+        "aside": 1,
+        "last": 0,
+    }
+
+
 def captured_in_order(dag):
     """Return tool, repeat and runs of each rule of captures, in the order of the captures."""
     rules = sorted(dag.capture_rules, key=lambda rule: -rule.priority)
