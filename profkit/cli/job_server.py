@@ -35,13 +35,13 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _, listening_fd, *analyses = sys.argv
     _load(analyses)
-    job_server.serve(int(listening_fd))
+    job_server.serve(int(listening_fd), partial(_load_large, analyses))
     importlib.import_module("profkit.__main__").run()
 
 
 def fork(analyses: Collection[str]) -> None:
     """Serve in a fork of this process, which has made a plan and so loaded most of it already."""
-    job_server.fork(partial(_load, analyses), _run_job)
+    job_server.fork(partial(_load, analyses), _run_job, partial(_load_large, analyses))
 
 
 def _load(analyses: Collection[str]) -> None:
@@ -51,13 +51,20 @@ def _load(analyses: Collection[str]) -> None:
     """
     computing.prepare()
     with uncollected():
-        shared = (name for name, users in _LOADED_FOR.items() if users.issubset(analyses))
-        for name in (*_LOADED, *shared):
+        for name in _LOADED:
             importlib.import_module(name)
         own = registry.own("profkit.analyze")
         for module in (own[name] for name in analyses if name in own):
             settings.adapter(importlib.import_module(module).analyze.config)
             fingerprint.closure("profkit.analyze", module)
+
+
+def _load_large(analyses: Collection[str]) -> None:
+    """Load what several of the `analyses` need and takes long: no conversion waits for it."""
+    with uncollected():
+        for name, users in _LOADED_FOR.items():
+            if users.issubset(analyses):
+                importlib.import_module(name)
 
 
 def _run_job() -> int:

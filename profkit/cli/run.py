@@ -2,21 +2,17 @@
 
 import argparse
 import errno
-import importlib
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from types import FrameType
 
 from profkit.cli import cluster
 from profkit.cli import job_server as forked_server
@@ -25,6 +21,7 @@ from profkit.cli.loudness import add_loudness
 from profkit.cli.program_link import ProgramLink
 from profkit.cli.run_folders import run_named
 from profkit.cli.show import of_others, of_run
+from profkit.cli.snakemake_process import Snakemake
 from profkit.core import progress_events, resources
 from profkit.core.errors import ConfigError
 from profkit.dag import completed
@@ -33,13 +30,12 @@ from profkit.dag.inputs import REPORT, Dag
 from profkit.dag.overrides import save_selection
 from profkit.planning.cache import load
 from profkit.planning.model import Plan
-from profkit.process import caller_environment, forked, parent_watch, process_tree
+from profkit.process import caller_environment, job_server, parent_watch
 from profkit.process.forked import Forked
 
 _FOLDERS = ("results/runs", "results/selection", "results/logs", ".snakemake")
 _PERIOD_S = 0.2
 _TAIL = 30
-_STOP_S = 20
 _INTERRUPTED = 130
 _TOTAL = re.compile(r"^total\s+(\d+)$")
 _CAPTURES = re.compile(r"^capture_\w+\s+(\d+)$")
@@ -122,18 +118,21 @@ def produce(
     `args` say how many cores to use, and how much to print; a `link`, that a person waits for the
     program that is run; `where`, the options that take the jobs to a cluster instead.
     """
-    dag = Dag(load(overrides))
-    if not extra and not args.verbose and completed.is_unchanged(dag):
-        save_selection(dag.plan.overrides, [run.name for run in dag.plan.runs])
-        sys.stdout.writelines(f"{line}\n" for line in ([REPORT] if args.quiet else _answer(dag)))
-        return 0
-    notes = [] if args.quiet else [*dag.notes_on_jobs(), *damages(dag)]
-    sys.stderr.writelines(f"note: {note}\n" for note in notes)
-    words = [*_words(dag.plan, where or _here(args), [str(REPORT)]), *extra]
-    if _PRINTING & {word.partition("=")[0] for word in extra}:
-        command = [sys.executable, "-m", "snakemake", *words]
-        return subprocess.run(command, check=False).returncode
-    status, failed = _work_off(dag, words, View(verbose=args.verbose, quiet=args.quiet, link=link))
+    with Snakemake() as snakemake:
+        dag = Dag(load(overrides, meanwhile=snakemake.load))
+        if not extra and not args.verbose and completed.is_unchanged(dag):
+            save_selection(dag.plan.overrides, [run.name for run in dag.plan.runs])
+            answer = [REPORT] if args.quiet else _answer(dag)
+            sys.stdout.writelines(f"{line}\n" for line in answer)
+            return 0
+        notes = [] if args.quiet else [*dag.notes_on_jobs(), *damages(dag)]
+        sys.stderr.writelines(f"note: {note}\n" for note in notes)
+        words = [*_words(dag.plan, where or _here(args), [str(REPORT)]), *extra]
+        if _PRINTING & {word.partition("=")[0] for word in extra}:
+            command = [sys.executable, "-m", "snakemake", *words]
+            return subprocess.run(command, check=False).returncode
+        view = View(verbose=args.verbose, quiet=args.quiet, link=link)
+        status, failed = _work_off(dag, words, view, snakemake)
     if not status and not failed:
         completed.remember(dag)
     if not status:
@@ -149,25 +148,39 @@ def make(dag: Dag, targets: Sequence[str], args: argparse.Namespace) -> bool:
     `args` say how many cores to use, and how much to print.
     """
     view = View(verbose=args.verbose, quiet=args.quiet)
-    status, failed = _work_off(dag, _words(dag.plan, _here(args), targets), view)
+    status, failed = _work_off(dag, _words(dag.plan, _here(args), targets), view, Snakemake())
     return not (status or failed)
 
 
-def _work_off(dag: Dag, words: Sequence[str], view: View) -> tuple[int, list[str]]:
+def _work_off(
+    dag: Dag, words: Sequence[str], view: View, snakemake: Snakemake
+) -> tuple[int, list[str]]:
     """Run Snakemake with `words`, print what failed, and return the exit status and what failed."""
     about = Path(dag.selection())
     variables = {parent_watch.INVOCATION: uuid.uuid4().hex}
     output = SnakemakeOutput()
-    status = _run_snakemake(dag.plan, words, output, view, variables)
-    if status and not about.is_file():
-        # A program removed results/: there is a report on that all the same. No capture that has
-        # failed is tried again in this invocation.
-        dag.selection()
-        output = SnakemakeOutput()
-        status = _run_snakemake(dag.plan, words, output, view, variables)
+    with _job_server(dag.plan):
+        status = _run_snakemake(snakemake, words, output, view, variables)
+        if status and not about.is_file():
+            # A program removed results/: there is a report on that all the same. No capture that
+            # has failed is tried again in this invocation.
+            dag.selection()
+            output = SnakemakeOutput()
+            status = _run_snakemake(snakemake, words, output, view, variables)
     failed = list(failures(dag))
     _print_outcome(status, output, failed)
     return status, failed
+
+
+@contextmanager
+def _job_server(plan: Plan) -> Iterator[None]:
+    """Serve the jobs of `plan` in a fork, if this process has loaded what they need to make it."""
+    if "profkit.planning.build" in sys.modules:
+        forked_server.fork(plan.analyses)
+    try:
+        yield
+    finally:
+        job_server.stop()
 
 
 def _here(args: argparse.Namespace) -> list[str]:
@@ -184,7 +197,7 @@ def _words(plan: Plan, where: Sequence[str], targets: Sequence[str]) -> list[str
 
 
 def _run_snakemake(
-    plan: Plan,
+    snakemake: Snakemake,
     words: Sequence[str],
     output: SnakemakeOutput,
     view: View,
@@ -205,8 +218,7 @@ def _run_snakemake(
         **(view.link.variables if view.link else {}),
     }
     try:
-        work = partial(_be_snakemake, plan, words)
-        with _started(work, added, _is_on_cluster(words)) as process:
+        with snakemake.running(words, added) as process:
             read = (process, output, view.is_verbose)
             reader = threading.Thread(target=_read, args=read, daemon=True)
             reader.start()
@@ -219,53 +231,6 @@ def _run_snakemake(
             return status
     finally:
         log.unlink(missing_ok=True)
-
-
-def _is_on_cluster(words: Sequence[str]) -> bool:
-    return "--profile" in words
-
-
-def _be_snakemake(plan: Plan, words: Sequence[str]) -> None:
-    """Be ``snakemake``, with `words` behind it, in a fork of the process that has made `plan`."""
-    # Interrupted and not killed, it cancels its jobs on a cluster.
-    process_tree.die_with_parent(signal.SIGINT if _is_on_cluster(words) else signal.SIGKILL)
-    if "profkit.planning.build" in sys.modules:
-        # A plan that was not in the cache has loaded what the jobs need.
-        forked_server.fork(plan.analyses)
-    sys.argv = ["snakemake", *words]
-    # Here, and not in the process that plans: it takes as long as to plan.
-    importlib.import_module("snakemake.cli").main()
-
-
-@contextmanager
-def _started(
-    work: Callable[[], None], variables: Mapping[str, str], is_on_cluster: bool
-) -> Iterator[Forked]:
-    """Start Snakemake; however this ends, Snakemake and its jobs end with it."""
-
-    def stop(signum: int, frame: FrameType | None) -> None:
-        del frame
-        sys.exit(128 + signum)
-
-    for signum in caller_environment.heeded((signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)):
-        signal.signal(signum, stop)
-    # In a session of its own, jobs included: an interrupt reaches them from us, once. Snakemake
-    # takes a second one, from the terminal, as an order to leave its jobs behind.
-    process = forked.start(work, variables)
-    try:
-        yield process
-    finally:
-        if process.wait(0) is None:
-            _stop(process, is_on_cluster)
-
-
-def _stop(process: Forked, is_on_cluster: bool) -> None:
-    """Interrupt Snakemake and its jobs; kill them if they do not end."""
-    # Jobs on a cluster are cancelled by Snakemake, which needs the programs that it has started.
-    (os.kill if is_on_cluster else os.killpg)(process.pid, signal.SIGINT)
-    if process.wait(_STOP_S) is None:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait(_STOP_S)
 
 
 def _read(process: Forked, output: SnakemakeOutput, verbose: bool) -> None:

@@ -12,7 +12,7 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -36,10 +36,16 @@ _KEPT = 100
 _NAME = re.compile(r"[0-9a-f]{24}")
 
 
-def load(overrides: Sequence[str], conf: Path = resources.CONF) -> Plan:
+def load(
+    overrides: Sequence[str],
+    conf: Path = resources.CONF,
+    *,
+    meanwhile: Callable[[], object] | None = None,
+) -> Plan:
     """Return the plan for `overrides`, made anew only if something behind it has changed.
 
-    A plan holds references in the place of secrets, and overrides may.
+    A plan holds references in the place of secrets, and overrides may. Before one is made, which
+    takes a second, `meanwhile` begins what can be done on another core.
     """
     given = secret_store.resolved(overrides)
     path = CACHE / f"{_key(secret_store.hiding().document(given), conf)}.cache"
@@ -47,6 +53,8 @@ def load(overrides: Sequence[str], conf: Path = resources.CONF) -> Plan:
         return kept.plan
     # Late: Hydra and all plugins take most of a second, and a cached plan needs neither.
     with uncollected(), computing.prepared():
+        if meanwhile:
+            meanwhile()
         from profkit.planning.build import make  # noqa: PLC0415
 
         plan = make(conf, given)

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -34,10 +35,18 @@ _SOCKET = "socket"
 _stops: dict[str, Callable[[], object]] = {}
 """What ends the server that this process started, and waits for that, by its `address`."""
 
+_forks: set[int] = set()
+"""Process ids of servers that are forks of this process."""
+
 
 def address() -> str | None:
     """Return the path of the socket of the first server of this process; None without one."""
     return next(iter(_stops), None)
+
+
+def use(path: str) -> None:
+    """Take the server at `path`, which another process started and ends, for jobs of this one."""
+    _stops[path] = lambda: None
 
 
 def start(module: str, *words: str) -> str:
@@ -60,10 +69,15 @@ def start(module: str, *words: str) -> str:
     return path
 
 
-def fork(load: Callable[[], None], run_job: Callable[[], int]) -> None:
+def fork(
+    load: Callable[[], None],
+    run_job: Callable[[], int],
+    later: Callable[[], None] | None = None,
+) -> None:
     """Start the server as a fork of this process, with all that this one has loaded.
 
-    It calls `load` once, and in the fork for each job `run_job`, which returns its status.
+    It calls `load` at once, `later` while the first job works, and in the fork for each job
+    `run_job`, which returns its status.
     """
     if not hasattr(os, "pidfd_open"):
         return
@@ -71,7 +85,8 @@ def fork(load: Callable[[], None], run_job: Callable[[], int]) -> None:
     with _listening() as listening:
         if not (pid := os.fork()):
             os.close(open_end)
-            _serve_in_fork(listening, own_end, load, run_job)
+            _serve_in_fork(listening, own_end, (load, later), run_job)
+        _forks.add(pid)
         _stops[listening.getsockname()] = partial(_end_fork, pid, open_end)
     os.close(own_end)
 
@@ -79,6 +94,14 @@ def fork(load: Callable[[], None], run_job: Callable[[], int]) -> None:
 def _end_fork(pid: int, open_end: int) -> None:
     os.close(open_end)
     os.waitpid(pid, 0)
+    _forks.discard(pid)
+
+
+def signal_jobs(signum: int) -> None:
+    """Send `signum` to the jobs of the servers that are forks of this process."""
+    for pid in _forks:
+        with suppress(ProcessLookupError):  # it has no session of its own yet, and no job
+            os.killpg(pid, signum)
 
 
 def _listening() -> socket.socket:
@@ -92,19 +115,24 @@ def _listening() -> socket.socket:
 
 
 def _serve_in_fork(
-    listening: socket.socket, workflow: int, load: Callable[[], None], run_job: Callable[[], int]
+    listening: socket.socket,
+    workflow: int,
+    loads: tuple[Callable[[], None], Callable[[], None] | None],
+    run_job: Callable[[], int],
 ) -> NoReturn:
     """Be the server, and in its forks the jobs."""
+    load, later = loads
 
     def work() -> None:
         _stops.clear()
-        # An interrupt is for the workflow and its jobs.
+        # An interrupt is for the workflow and its jobs, and comes from the process that was forked.
+        os.setsid()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         os.dup2(workflow, _WORKFLOW)
         os.close(workflow)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         load()
-        serve(listening.detach())
+        serve(listening.detach(), later)
         sys.exit(run_job())
 
     forked.end_with(work)
@@ -117,14 +145,15 @@ def stop() -> None:
         end()
 
 
-def serve(listening_fd: int) -> None:
+def serve(listening_fd: int, later: Callable[[], None] | None = None) -> None:
     """Fork for each job; return in the fork, which is then as the job's own process would be.
 
-    The server ends when its jobs have ended and standard input does, which the workflow holds open.
+    While the first works, `later` loads what that needs not. The server ends when its jobs have
+    ended and standard input does, which the workflow holds open.
     """
     gc.collect()
     gc.freeze()
-    connection = _Server(socket.socket(fileno=listening_fd)).next_job()
+    connection = _Server(socket.socket(fileno=listening_fd), later).next_job()
     if connection is None:
         os._exit(0)
     _become(connection)
@@ -135,6 +164,7 @@ class _Server:
     """Waits for jobs, and for the ends of those that were begun."""
 
     listening: socket.socket
+    later: Callable[[], None] | None
     selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
     running: dict[int, tuple[int, socket.socket]] = field(default_factory=dict)
     """Process id and connection of each job, by the descriptor that tells when it has ended."""
@@ -149,6 +179,7 @@ class _Server:
                 if key.fd == self.listening.fileno():
                     if connection := self._forked():
                         return connection
+                    self._load_later()
                 elif key.fd == _WORKFLOW:
                     is_open = False
                     self.selector.unregister(_WORKFLOW)
@@ -172,6 +203,12 @@ class _Server:
         self.selector.close()
         self.listening.close()
         return connection
+
+    def _load_later(self) -> None:
+        if self.later:
+            self.later()
+            self.later = None
+            gc.freeze()
 
     def _ended(self, descriptor: int) -> None:
         self.selector.unregister(descriptor)

@@ -130,7 +130,7 @@ def test_a_job_whose_server_was_killed_was_not_done(workflow):
 
 def test_a_fork_of_this_process_runs_jobs_and_ends_with_it(tmp_path):
     code = """
-import os, sys
+import os, signal, sys, threading, time
 from pathlib import Path
 from profkit.process import job_client, job_server
 from tests.waiting import LIMIT_S, until
@@ -140,13 +140,27 @@ loaded = ["by the workflow"]
 def load():
     loaded.append("by the server")
 
+def later():
+    loaded.append("while the first works")
+    Path("later").touch()
+
 def job():
     print(loaded, sys.argv[1:], os.getcwd(), flush=True)
-    raise SystemExit(3)
+    until(Path("later").exists)
+    if sys.argv[1] != "wait":
+        raise SystemExit(3)
+    Path("waits").touch()
+    time.sleep(LIMIT_S)
 
-Path("before").write_text("")
-job_server.fork(load, job)
-status = job_client.handed_over(job_server.address(), ["analyze", "x"])
+Path("before").touch()
+job_server.fork(load, job, later)
+path = job_server.address()
+status = job_client.handed_over(path, ["analyze", "x"])
+waiting = threading.Thread(target=lambda: print(job_client.handed_over(path, ["wait"])))
+waiting.start()
+until(Path("waits").exists)
+job_server.signal_jobs(signal.SIGINT)
+waiting.join()
 job_server.stop()
 print(status, job_server.address())
 """
@@ -162,7 +176,9 @@ print(status, job_server.address())
     )
     assert done.stdout.splitlines() == [
         f"['by the workflow', 'by the server'] ['analyze', 'x'] {tmp_path}",
+        f"['by the workflow', 'by the server', 'while the first works'] ['wait'] {tmp_path}",
+        "1",
         "3 None",
     ]
-    assert done.stderr == ""
-    assert [path.name for path in tmp_path.iterdir()] == ["before"]
+    assert done.stderr.splitlines()[-1] == "KeyboardInterrupt"
+    assert {path.name for path in tmp_path.iterdir()} == {"before", "later", "waits"}

@@ -1,0 +1,115 @@
+"""Snakemake in a fork of this process, which loads it while this one makes a plan."""
+
+import gc
+import importlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from types import FrameType
+from typing import Self
+
+from profkit.process import caller_environment, forked, job_server, process_tree
+from profkit.process.forked import Forked
+
+_STOP_S = 20
+
+
+class Snakemake:
+    """A Snakemake, which may be loaded before it is known what it is for."""
+
+    def __init__(self) -> None:
+        self._loading: Forked | None = None
+        self._orders = -1
+        """Descriptor of the pipe that it gets its words through."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if process := self._loaded():
+            os.close(self._orders)
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(_STOP_S)
+
+    def load(self) -> None:
+        """Load it in a fork, while this process goes on."""
+        reading, self._orders = os.pipe()
+        self._loading = forked.start(partial(_load_and_wait, reading, self._orders), {})
+        os.close(reading)
+
+    @contextmanager
+    def running(self, words: Sequence[str], variables: Mapping[str, str]) -> Iterator[Forked]:
+        """Start it with `words` behind it and `variables` in its environment.
+
+        However this ends, Snakemake and its jobs end with it.
+        """
+
+        def stop(signum: int, frame: FrameType | None) -> None:
+            del frame
+            sys.exit(128 + signum)
+
+        for signum in caller_environment.heeded((signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)):
+            signal.signal(signum, stop)
+        # In a session of its own, jobs included: an interrupt reaches them from us, once. Snakemake
+        # takes a second one, from the terminal, as an order to leave its jobs behind.
+        process = self._started(words, variables)
+        try:
+            yield process
+        finally:
+            if process.wait(0) is None:
+                _stop(process, _is_on_cluster(words))
+
+    def _started(self, words: Sequence[str], variables: Mapping[str, str]) -> Forked:
+        if not (process := self._loaded()):
+            return forked.start(partial(_be_snakemake, words), variables)
+        with os.fdopen(self._orders, "w") as pipe:
+            # Not the one that it was forked with, which was that of loading libraries.
+            order = (words, {**os.environ, **variables}, job_server.address())
+            pipe.write(f"{json.dumps(order)}\n")
+        return process
+
+    def _loaded(self) -> Forked | None:
+        process, self._loading = self._loading, None
+        return process
+
+
+def _load_and_wait(reading: int, orders: int) -> None:
+    os.close(orders)
+    process_tree.die_with_parent(signal.SIGKILL)
+    importlib.import_module("snakemake.cli")
+    gc.enable()
+    with os.fdopen(reading) as pipe:
+        # Not to its end: other forks have it open too.
+        words, environment, address = json.loads(pipe.readline())
+    os.environ.clear()
+    os.environ.update(environment)
+    if address:
+        job_server.use(address)
+    _be_snakemake(words)
+
+
+def _be_snakemake(words: Sequence[str]) -> None:
+    """Be ``snakemake``, with `words` behind it."""
+    # Interrupted and not killed, it cancels its jobs on a cluster.
+    process_tree.die_with_parent(signal.SIGINT if _is_on_cluster(words) else signal.SIGKILL)
+    sys.argv = ["snakemake", *words]
+    # Here, and not in the process that plans: it takes as long as to plan.
+    importlib.import_module("snakemake.cli").main()
+
+
+def _is_on_cluster(words: Sequence[str]) -> bool:
+    return "--profile" in words
+
+
+def _stop(process: Forked, is_on_cluster: bool) -> None:
+    """Interrupt Snakemake and its jobs; kill them if they do not end."""
+    # Jobs on a cluster are cancelled by Snakemake, which needs the programs that it has started.
+    (os.kill if is_on_cluster else os.killpg)(process.pid, signal.SIGINT)
+    job_server.signal_jobs(signal.SIGINT)
+    if process.wait(_STOP_S) is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(_STOP_S)

@@ -1,0 +1,58 @@
+"""Snakemake in a fork: loaded before it is known what it is for, ended if it is for nothing."""
+
+import os
+import signal
+import sys
+
+import pytest
+
+from profkit.cli import snakemake_process
+from profkit.cli.snakemake_process import Snakemake
+from profkit.process import job_server
+from tests.waiting import LIMIT_S
+
+
+@pytest.fixture
+def snakemake(monkeypatch):
+    """Print in the place of Snakemake what it would see."""
+
+    def see(words):
+        names = ("PROFKIT_TEST", "PROFKIT_LOADING")
+        seen = [os.environ.get(name) for name in names]
+        sys.stdout.write(f"{words} {seen} {job_server.address()}")
+
+    monkeypatch.setattr(snakemake_process, "_be_snakemake", see)
+    monkeypatch.setattr(job_server, "_stops", {})
+    with Snakemake() as process:
+        yield process
+
+
+@pytest.mark.parametrize("is_loaded_first", [True, False])
+def test_it_gets_words_environment_and_server_of_the_time_when_it_starts(
+    snakemake, monkeypatch, is_loaded_first
+):
+    if is_loaded_first:
+        monkeypatch.setenv("PROFKIT_LOADING", "1")
+        snakemake.load()
+        monkeypatch.delenv("PROFKIT_LOADING")
+    job_server.use("/a/socket")
+    with snakemake.running(["--cores", "1"], {"PROFKIT_TEST": "\udcff'\n"}) as process:
+        given = ["\udcff'\n", None]
+        assert process.output.read() == f"['--cores', '1'] {given} /a/socket"
+        assert process.wait(LIMIT_S) == 0
+
+
+def test_what_was_loaded_for_nothing_ends():
+    with Snakemake() as snakemake:
+        snakemake.load()
+        process = snakemake._loading
+        assert process.wait(0) is None
+    assert process.status == -signal.SIGKILL
+
+
+def test_a_second_one_is_started_anew(snakemake):
+    snakemake.load()
+    for _ in range(2):
+        with snakemake.running(["x"], {}) as process:
+            assert process.output.read().startswith("['x']")
+            assert process.wait(LIMIT_S) == 0
