@@ -10,6 +10,7 @@ from profkit.cli import main
 from profkit.core.result import Metric, Result, Table
 from profkit.testing.result_tree import ResultTree
 from tests.cli.measured_runs import MACHINE, STEADY, leave_result, leave_run
+from tests.cli.test_show import write_trace
 
 
 @pytest.fixture(autouse=True)
@@ -156,6 +157,20 @@ def test_imported_runs_are_of_the_machines_that_their_recordings_name(folder, ca
         rows = [{"device": index, "name": gpu} for index, gpu in enumerate(gpus)]
         ResultTree(folder, name).table("torch_profiler", "devices", rows)
     assert compared(capsys, status=3)[2] == "not comparable: recorded_gpu A100 -> V100"
+
+
+def test_folders_of_recordings_are_compared_under_the_names_by_which_they_differ(folder, capsys):
+    for name in ("before", "after"):
+        (folder / name / "traces").mkdir(parents=True)
+        for rank in (0, 1):
+            write_trace(folder / name / "traces" / f"{rank}.json", rank)
+    assert main(["compare", "before/traces", "after/traces"]) == 0
+    sides = capsys.readouterr().out.splitlines()[:2]
+    names = [line.split("  ")[1] for line in sides]
+    assert names == ["before/traces", "after/traces"]
+    (folder / "empty").mkdir()
+    assert main(["compare", "before/traces", "empty"]) == 1
+    assert "empty: neither a run nor a folder of recordings" in capsys.readouterr().err
 
 
 def test_repeats_on_a_busy_machine_are_named_and_lines_are_few(folder, capsys):
