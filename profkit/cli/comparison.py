@@ -176,6 +176,8 @@ def notes(before: MeasuredRun, after: MeasuredRun) -> Iterator[str]:
     is_rated = all(METRICS["throughput"] in run.metrics for run in (before, after))
     if not is_rated and all(batches) and len(set(batches)) > 1:
         yield (f"batches differ, {' -> '.join(batches)}: for throughput, {MEASURING['throughput']}")
+    for run in (before, after):
+        yield from (f"{run.name}: {failure}" for failure in run.failed)
     if disturbed := sorted({*before.disturbed, *after.disturbed}):
         listed = ", ".join(map(str, disturbed))
         yield f"the machine was not quiet in repeats {listed} (capture.json: conditions)"

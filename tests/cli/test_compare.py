@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 
 from profkit.cli import main
-from profkit.core.result import Metric, Result, Table
+from profkit.cli.measured_run import measured
+from profkit.cli.run_folders import run_named
+from profkit.core.errors import InputError
+from profkit.core.result import Abstention, Metric, Result, Table
 from profkit.testing.result_tree import ResultTree
 from tests.cli.measured_runs import MACHINE, STEADY, leave_result, leave_run
 from tests.cli.test_show import write_trace
@@ -181,6 +184,18 @@ def test_repeats_on_a_busy_machine_are_named_and_lines_are_few(folder, capsys):
     assert "note: the machine was not quiet in repeats 1, 4 (capture.json: conditions)" in lines
     assert "and 27 more (--json)" in lines[2]
     assert len(lines) <= 15
+
+
+def test_a_program_that_failed_after_what_was_recorded_is_named(folder, capsys):
+    failure = "The program failed after what was recorded: rank0: RuntimeError: disk full"
+    leave_run(folder, "one", 100 * STEADY)
+    leave_run(folder, "two", 110 * STEADY, second=30, warnings=("something else", failure))
+    lines = compared(capsys)
+    assert [line for line in lines if line.startswith("note: ")] == [f"note: two: {failure}"]
+    nothing = Result(abstentions=(Abstention(what="step times", reason="3 steps are warm-up"),))
+    leave_result(folder / "results/runs/two", "steps", nothing)
+    with pytest.raises(InputError, match=f"{failure}; 3 steps are warm-up"):
+        measured(run_named("two"))
 
 
 def test_a_run_is_compared_with_what_it_was_before_its_script_changed(folder, capsys):
