@@ -13,7 +13,7 @@ from profkit.cli.explained import Why, lines
 from profkit.cli.measured_run import METRICS, Difference, MeasuredRun, differences
 from profkit.cli.metric_words import CHANGES, MEASURING, TITLES, shown
 from profkit.cli.unlike_pairs import unlike
-from profkit.core.formatting import counted
+from profkit.core.formatting import counted, numbered
 from profkit.planning.model import Pairing
 
 _SHOWN = 4
@@ -179,8 +179,8 @@ def notes(before: MeasuredRun, after: MeasuredRun) -> Iterator[str]:
     for run in (before, after):
         yield from (f"{run.name}: {failure}" for failure in run.failed)
     if disturbed := sorted({*before.disturbed, *after.disturbed}):
-        listed = ", ".join(map(str, disturbed))
-        yield f"the machine was not quiet in repeats {listed} (capture.json: conditions)"
+        repeats = numbered("repeat", disturbed)
+        yield f"the machine was not quiet in {repeats} (capture.json: conditions)"
     yield from unlike(before.conditions, after.conditions)
 
 
