@@ -10,7 +10,7 @@ from profkit.cli import run
 from profkit.cli.measured_run import MeasuredRun, measured
 from profkit.cli.run_folders import RunFolder
 from profkit.core.capture_record import read_capture
-from profkit.core.errors import ProfkitError
+from profkit.core.errors import InputError, ProfkitError
 from profkit.dag.inputs import Dag
 from profkit.planning.cache import load
 from profkit.planning.model import Pairing
@@ -73,7 +73,7 @@ def captured_pairs(
         _check(dag, names)
         if not is_made:
             raise ProfkitError("the pairs could not be measured", hint="see what failed above")
-        before, after = (measured(RunFolder(Path("results/runs", name))) for name in names)
+        before, after = (_measured(side, name) for side, name in zip("ab", names, strict=True))
         yield CapturedPairs(before=before, after=after, count=count, pairing=pairing)
         if count >= most:
             return
@@ -106,6 +106,14 @@ def _there(sides: Sides, most: int) -> int:
         if not all(dag.attempts.is_settled(capture, _TIMED_BY) for capture in captures):
             return repeat
     return most
+
+
+def _measured(side: str, name: str) -> MeasuredRun:
+    """Return the numbers of one side; raises `SideFailedError` if it has no step times."""
+    try:
+        return measured(RunFolder(Path("results/runs", name)))
+    except InputError as error:
+        raise SideFailedError(side, f"side {side.upper()} failed, {error}") from None
 
 
 def _check(dag: Dag, names: tuple[str, str]) -> None:

@@ -5,6 +5,7 @@ several times, in pairs whose order a coin decides:
 
   profkit compare RUN RUN
   profkit compare --a batch=4 --b batch=8 -- python train.py --batch '${batch}'
+  profkit compare --a '' --b 'workload.command="python train.py --hidden 64"' -- python train.py
   profkit compare --revisions main,HEAD -- python train.py
   profkit compare --a precision=fp32 --b precision=bf16 --pairs auto
 

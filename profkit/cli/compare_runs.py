@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +10,7 @@ from pathlib import Path
 from profkit.cli.comparison import Comparison, as_json, compared_runs, text
 from profkit.cli.explained import Why, draw, explained
 from profkit.cli.measured_run import MeasuredRun, is_baseline, measured, read_baseline
-from profkit.cli.run_folders import RunFolder, run_named
+from profkit.cli.run_folders import RunFolder, is_run, run_named
 from profkit.core.errors import InputError
 
 NOT_COMPARABLE = 3
@@ -30,7 +30,7 @@ def of_words(args: argparse.Namespace) -> Comparison:
     """Compare two runs, baselines or recordings that are there."""
     with ExitStack() as unkept:
         sides = [unkept.enter_context(_named(name)) for name in args.words]
-        before, after = sides
+        before, after = _told_apart(sides, args.words)
         if before == after:
             hint = "name two runs: profkit ls"
             raise InputError(f"{before.name}: compared with itself", hint=hint)
@@ -45,16 +45,32 @@ def of_words(args: argparse.Namespace) -> Comparison:
     return comparison
 
 
+def _told_apart(sides: Sequence[MeasuredRun], words: Sequence[str]) -> list[MeasuredRun]:
+    """Return `sides`, those of recordings with one name under the paths that were typed."""
+    paths = [Path(word) for word in words]
+    if len({side.name for side in sides}) > 1 or len({path.resolve() for path in paths}) == 1:
+        return [*sides]
+    return [
+        replace(side, name=str(path)) if _is_recording(path) else side
+        for side, path in zip(sides, paths, strict=True)
+    ]
+
+
+def _is_recording(path: Path) -> bool:
+    """Say whether there is a file or a folder at `path` that is no run."""
+    return path.exists() and not is_run(path)
+
+
 @contextmanager
 def _named(name: str) -> Iterator[MeasuredRun]:
     """Yield the numbers of a baseline, a run or a recording."""
     if is_baseline(name):
         yield read_baseline(name)
-    elif Path(name).is_file():
+    elif _is_recording(path := Path(name)):
         # Late: what reads recordings takes longer to load than two runs take to compare.
         from profkit.cli.unkept_run import unkept_run  # noqa: PLC0415
 
-        with unkept_run([Path(name)]) as (folder, _):
+        with unkept_run([path]) as (folder, _):
             yield measured(RunFolder(folder), needs_steps=False)
     else:
         # Causes can be compared where no step was marked.

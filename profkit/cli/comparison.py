@@ -13,7 +13,7 @@ from profkit.cli.explained import Why, lines
 from profkit.cli.measured_run import METRICS, Difference, MeasuredRun, differences
 from profkit.cli.metric_words import CHANGES, MEASURING, TITLES, shown
 from profkit.cli.unlike_pairs import unlike
-from profkit.core.formatting import counted
+from profkit.core.formatting import counted, numbered
 from profkit.planning.model import Pairing
 
 _SHOWN = 4
@@ -176,9 +176,11 @@ def notes(before: MeasuredRun, after: MeasuredRun) -> Iterator[str]:
     is_rated = all(METRICS["throughput"] in run.metrics for run in (before, after))
     if not is_rated and all(batches) and len(set(batches)) > 1:
         yield (f"batches differ, {' -> '.join(batches)}: for throughput, {MEASURING['throughput']}")
+    for run in (before, after):
+        yield from (f"{run.name}: {failure}" for failure in run.failed)
     if disturbed := sorted({*before.disturbed, *after.disturbed}):
-        listed = ", ".join(map(str, disturbed))
-        yield f"the machine was not quiet in repeats {listed} (capture.json: conditions)"
+        repeats = numbered("repeat", disturbed)
+        yield f"the machine was not quiet in {repeats} (capture.json: conditions)"
     yield from unlike(before.conditions, after.conditions)
 
 

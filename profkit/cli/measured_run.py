@@ -15,6 +15,7 @@ from profkit.analyze.shared.step_times import BASELINE
 from profkit.cli.run_folders import RunFolder
 from profkit.core import result
 from profkit.core.atomic_write import write_atomically
+from profkit.core.capture_record import FAILED_AFTER
 from profkit.core.errors import InputError
 from profkit.core.result import Metric, Result
 from profkit.core.saved_results import BASELINES, saved_results
@@ -64,6 +65,9 @@ class MeasuredRun:
     disturbed: tuple[int, ...] = ()
     """Repeats during which the machine was not quiet, or not as in the others."""
 
+    failed: tuple[str, ...] = ()
+    """Of what its program failed after what was recorded; empty if it did not."""
+
     conditions: dict[int, dict[str, float]] = field(default_factory=dict)
     """Means of clocks, temperatures and power during each repeat, and the load of the machine."""
 
@@ -101,10 +105,11 @@ def measured(run: RunFolder, *, needs_steps: bool = True) -> MeasuredRun:
     metrics = {
         name: known[name] for name in METRICS.values() if name in known and known[name].by_repeat
     }
-    if needs_steps and METRICS["step_time"] not in metrics:
-        reasons = "; ".join(missing.reason for missing in steps.abstentions)
-        raise InputError(f"{run.name}: no step times: {reasons}", hint=hint)
     records = _records(run)
+    failed = tuple(dict.fromkeys(text for record in records for text in _failures(record)))
+    if needs_steps and METRICS["step_time"] not in metrics:
+        reasons = "; ".join([*failed, *(missing.reason for missing in steps.abstentions)])
+        raise InputError(f"{run.name}: no step times: {reasons}", hint=hint)
     facts = [dict(_facts(record)) for record in records]
     keys = dict.fromkeys(key for record in facts for key in record)
     return MeasuredRun(
@@ -119,6 +124,7 @@ def measured(run: RunFolder, *, needs_steps: bool = True) -> MeasuredRun:
         disturbed=tuple(
             record["repeat"] for record in records if record.get("conditions", {}).get("warnings")
         ),
+        failed=failed,
         conditions={
             record["repeat"]: dict(_conditions(record.get("conditions", {}))) for record in records
         },
@@ -150,6 +156,13 @@ def _records(run: RunFolder) -> list[dict[str, Any]]:
     tools = [record.get("tool", "") for record in good]
     timed = BASELINE if BASELINE in tools else next(iter(tools), "")
     return [record for record in good if record.get("tool", "") == timed]
+
+
+def _failures(record: Mapping[str, Any]) -> Iterator[str]:
+    """Yield of what the program of a capture failed after what was recorded."""
+    for text in record.get("warnings", ()):
+        if text.startswith(FAILED_AFTER):
+            yield text
 
 
 def _facts(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

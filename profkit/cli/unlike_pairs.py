@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
+from profkit.core.formatting import numbered
+
 Conditions = Mapping[int, Mapping[str, float]]
 
 # By the end of a reading's name: what it is, and the difference that is none, as a share and in its
@@ -30,7 +32,7 @@ def unlike(before: Conditions, after: Conditions) -> Iterator[str]:
             )
         ]
         if pairs:
-            yield f"not the same {word} on both sides: pairs {', '.join(map(str, pairs))}"
+            yield f"not the same {word} on both sides: {numbered('pair', pairs)}"
 
 
 def _are_apart(one: float, other: float, share: float, margin: float) -> bool:

@@ -13,6 +13,10 @@ CONVERTED = "converted.node"
 """Beginning of the folders of a capture with what a host made of raw files in its scratch."""
 
 
+FAILED_AFTER = "The program failed after what was recorded: "
+"""Beginning of the warning of a capture that was kept although its program failed."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Fields:
     """The fields that are read again: with one of another type, a record is damaged."""

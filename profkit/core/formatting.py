@@ -1,6 +1,6 @@
 """Numbers with fitting units, for the sentences of findings."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,6 +37,12 @@ def _three_digits(value: float) -> str:
 def counted(count: int, noun: str) -> str:
     """Return a number of things whose plural ends in s, for example ``1 call`` or ``2 calls``."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def numbered(noun: str, numbers: Iterable[int]) -> str:
+    """Return things by their numbers, for example ``pair 1`` or ``pairs 1, 3``."""
+    listed = [*map(str, numbers)]
+    return f"{noun if len(listed) == 1 else f'{noun}s'} {', '.join(listed)}"
 
 
 def ranks_and_repeats(rows: "pd.DataFrame") -> str:

@@ -27,10 +27,12 @@ def leave_run(  # noqa: PLR0913 - what a run may be
     second=0,
     script="a",
     causes=None,
+    warnings=(),
 ):
     """Leave a run with these step times in ms, captured in turn with others of the same day.
 
-    `causes` are the times of causes in ms by id, of each repeat as well.
+    `causes` are the times of causes in ms by id, of each repeat as well. `warnings` are those
+    of each capture.
     """
     run = folder / "results/runs" / name
     for repeat in range(len(times)):
@@ -42,6 +44,7 @@ def leave_run(  # noqa: PLR0913 - what a run may be
         record |= {"machine": machine, "versions": {"torch": "2.9"}, "conditions": conditions}
         record["sources"] = [{"path": "train.py", "sha256": script * 64}]
         record["git"] = {"project": {"commit": "c" * 40, "dirty": script != "a"}}
+        record["warnings"] = list(warnings)
         path.write_text(json.dumps(record))
     began = tuple(
         (repeat, f"2026-01-{day:02} 10:{repeat:02}:{second:02}") for repeat in range(len(times))

@@ -7,9 +7,13 @@ import numpy as np
 import pytest
 
 from profkit.cli import main
-from profkit.core.result import Metric, Result, Table
+from profkit.cli.measured_run import measured
+from profkit.cli.run_folders import run_named
+from profkit.core.errors import InputError
+from profkit.core.result import Abstention, Metric, Result, Table
 from profkit.testing.result_tree import ResultTree
 from tests.cli.measured_runs import MACHINE, STEADY, leave_result, leave_run
+from tests.cli.test_show import write_trace
 
 
 @pytest.fixture(autouse=True)
@@ -158,6 +162,20 @@ def test_imported_runs_are_of_the_machines_that_their_recordings_name(folder, ca
     assert compared(capsys, status=3)[2] == "not comparable: recorded_gpu A100 -> V100"
 
 
+def test_folders_of_recordings_are_compared_under_the_names_by_which_they_differ(folder, capsys):
+    for name in ("before", "after"):
+        (folder / name / "traces").mkdir(parents=True)
+        for rank in (0, 1):
+            write_trace(folder / name / "traces" / f"{rank}.json", rank)
+    assert main(["compare", "before/traces", "after/traces"]) == 0
+    sides = capsys.readouterr().out.splitlines()[:2]
+    names = [line.split("  ")[1] for line in sides]
+    assert names == ["before/traces", "after/traces"]
+    (folder / "empty").mkdir()
+    assert main(["compare", "before/traces", "empty"]) == 1
+    assert "empty: neither a run nor a folder of recordings" in capsys.readouterr().err
+
+
 def test_repeats_on_a_busy_machine_are_named_and_lines_are_few(folder, capsys):
     leave_run(folder, "one", 100 * STEADY, noisy=(1,))
     versions = {f"setting{index}": index for index in range(30)}
@@ -166,6 +184,18 @@ def test_repeats_on_a_busy_machine_are_named_and_lines_are_few(folder, capsys):
     assert "note: the machine was not quiet in repeats 1, 4 (capture.json: conditions)" in lines
     assert "and 27 more (--json)" in lines[2]
     assert len(lines) <= 15
+
+
+def test_a_program_that_failed_after_what_was_recorded_is_named(folder, capsys):
+    failure = "The program failed after what was recorded: rank0: RuntimeError: disk full"
+    leave_run(folder, "one", 100 * STEADY)
+    leave_run(folder, "two", 110 * STEADY, second=30, warnings=("something else", failure))
+    lines = compared(capsys)
+    assert [line for line in lines if line.startswith("note: ")] == [f"note: two: {failure}"]
+    nothing = Result(abstentions=(Abstention(what="step times", reason="3 steps are warm-up"),))
+    leave_result(folder / "results/runs/two", "steps", nothing)
+    with pytest.raises(InputError, match=f"{failure}; 3 steps are warm-up"):
+        measured(run_named("two"))
 
 
 def test_a_run_is_compared_with_what_it_was_before_its_script_changed(folder, capsys):

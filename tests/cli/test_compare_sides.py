@@ -93,7 +93,7 @@ def test_sides_are_captured_compared_and_kept(captures, capsys):
     section = across.documents["pairs"].result
     assert section.findings[0].message.startswith("Step time, 100 ms to 110 ms: slower, +10.0%")
     assert {"metrics", "pairs"} <= set(section.tables)
-    assert any("not quiet in repeats 2" in one.reason for one in section.abstentions)
+    assert any("not quiet in repeat 2" in one.reason for one in section.abstentions)
 
 
 def test_nothing_is_traced_where_there_is_nothing_to_explain(captures, capsys):

@@ -14,6 +14,6 @@ def test_pairs_are_named_by_what_was_not_the_same():
         4: quiet,
     }
     assert list(unlike(before, after)) == [
-        "not the same clock on both sides: pairs 2",
+        "not the same clock on both sides: pair 2",
         "not the same work of other processes on both sides: pairs 1, 3",
     ]

@@ -40,3 +40,8 @@ def test_a_long_text_is_cut_to_its_ends_with_what_is_left_out():
         formatting.cut("a" * 50 + "b" * 50, 10)
         == "aaaaa [... 90 of 100 characters left out ...] bbbbb"
     )
+
+
+@pytest.mark.parametrize(("numbers", "text"), [((3,), "pair 3"), ((1, 3), "pairs 1, 3")])
+def test_things_are_named_by_their_numbers(numbers, text):
+    assert formatting.numbered("pair", numbers) == text

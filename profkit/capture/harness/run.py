@@ -35,6 +35,7 @@ from profkit.capture.harness.record import (
     rank_warnings,
 )
 from profkit.capture.harness.record.outcome import Outcome
+from profkit.core.capture_record import FAILED_AFTER
 from profkit.core.formatting import cut
 from profkit.core.settings import plain
 from profkit.process import process_tree
@@ -218,7 +219,7 @@ def _collect(job: Job) -> CollectedResult:
     taken = bytes_bound.collect(out, job.run_settings.max_bytes, scratch.raw_bytes(job, raw))
     notes += bytes_bound.note(taken, spec.tool)
     if job.launcher.finds_ranks and failure and outcome.is_kept(result, failure, missing, ranks):
-        notes.append(f"The program failed after what was recorded: {failure.summary}")
+        notes.append(f"{FAILED_AFTER}{failure.summary}")
         result = Outcome(status="ok")
     if problem:
         result = Outcome(status="error", **problem._asdict())
