@@ -33,10 +33,10 @@ class LargeTable:
 
     def where(self, wanted: Callable[[pd.DataFrame], NDArray[np.bool_]]) -> pd.DataFrame:
         """Return the rows of which `wanted` holds, in their order."""
-        return _joined([rows[wanted(rows)] for rows in self.portions()])
+        return joined([rows[wanted(rows)] for rows in self.portions()])
 
 
-def _joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+def joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Return the rows of all `parts`, whose texts may have other categories in each."""
     if len(parts) == 1:
         return parts[0].reset_index(drop=True)
