@@ -152,8 +152,8 @@ def _allocated(cpu_ops: pd.DataFrame, memory_events: pd.DataFrame, first: int) -
     """Return the bytes that forward operators allocated on the GPU (without one, on the CPU)."""
     on_host = (memory_events["device"] == "cpu").to_numpy()
     where = on_host if on_host.all() else ~on_host
-    where &= (memory_events["step"] >= first).to_numpy()
-    events = filtered(memory_events[[*WHERE, "op", "size_bytes"]], where)
+    counted = where & (memory_events["step"] >= first).to_numpy()
+    events = filtered(memory_events[[*WHERE, "op", "size_bytes"]], counted)
     row = calltree.rows_of(cpu_ops, events)
     known = row >= 0
     ops, size = (

@@ -35,6 +35,10 @@ class LargeTable:
         """Return the rows of which `wanted` holds, in their order."""
         return joined([rows[wanted(rows)] for rows in self.portions()])
 
+    def whole(self) -> pd.DataFrame:
+        """Return all rows."""
+        return joined([*self.portions()])
+
 
 def joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Return the rows of all `parts`, whose texts may have other categories in each."""
