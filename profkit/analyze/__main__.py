@@ -164,7 +164,7 @@ def _inputs(analysis: Analysis, tables: list[Path], results: list[Path]) -> dict
     for name, source in analysis.tables_of_tools.items():
         wanted = source.tool, source.table
         own = [path for path in tables if (path.parent.name, path.stem) == wanted]
-        inputs[name] = read(own) if own else None
+        inputs[name] = read(own, source.columns) if own else None
     for name in analysis.results:
         found = _files_named(name, results)
         if not (by_run := _results(found, analysis.tables_of_results.get(name))):

@@ -62,6 +62,7 @@ class OfTool:
 
     tool: str
     table: str
+    columns: Columns | None = None
 
 
 Behaviour = dict[str, Any]
