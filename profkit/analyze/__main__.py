@@ -17,6 +17,7 @@ from profkit.analyze.shared import mapped_frames
 from profkit.analyze.shared.read_tables import (
     frame,
     frame_of_runs,
+    large,
     rank_batches,
     readable,
     run_by_run,
@@ -146,7 +147,8 @@ def _inputs(analysis: Analysis, tables: list[Path], results: list[Path]) -> dict
     for name in analysis.tables:
         if name in analysis.mapped_tables:
             continue
-        inputs[name] = read(_files_named(name, tables), analysis.columns.get(name))
+        read_one = large if name in analysis.large_tables else read
+        inputs[name] = read_one(_files_named(name, tables), analysis.columns.get(name))
     for name in analysis.tables_by_tool:
         if name in analysis.optional and not any(path.stem == name for path in tables):
             inputs[name] = None
@@ -162,7 +164,7 @@ def _inputs(analysis: Analysis, tables: list[Path], results: list[Path]) -> dict
     for name, source in analysis.tables_of_tools.items():
         wanted = source.tool, source.table
         own = [path for path in tables if (path.parent.name, path.stem) == wanted]
-        inputs[name] = read(own) if own else None
+        inputs[name] = read(own, source.columns) if own else None
     for name in analysis.results:
         found = _files_named(name, results)
         if not (by_run := _results(found, analysis.tables_of_results.get(name))):

@@ -47,17 +47,21 @@ def longest_in(
     start = tree["start_ns"].to_numpy(np.int64)
     end = tree["end_ns"].to_numpy(np.int64)
     # A table may have millions of rows, of which few ran in any of the spans.
-    merged = intervals.union(spans)
+    near = np.flatnonzero(counted & ran_in(tree, intervals.union(spans)))
+    return [_longest(start, end, parent, near, span) for span in spans]
+
+
+def ran_in(rows: pd.DataFrame, spans: Intervals) -> NDArray[np.bool_]:
+    """Tell which `rows` of any table ran in the union `spans`."""
+    start, end = (rows[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
     # Rows that end before all spans take the last entry, before which none begins.
-    until = np.append(merged[:, 1], np.iinfo(np.int64).min)
-    is_near = np.concatenate(
+    until = np.append(spans[:, 1], np.iinfo(np.int64).min)
+    return np.concatenate(
         [
-            start[rows] < until[np.searchsorted(merged[:, 0], end[rows]) - 1]
-            for rows in intervals.blocks(len(tree))
+            start[block] < until[np.searchsorted(spans[:, 0], end[block]) - 1]
+            for block in intervals.blocks(len(rows))
         ]
     )
-    near = np.flatnonzero(counted & is_near)
-    return [_longest(start, end, parent, near, span) for span in spans]
 
 
 def names_at(table: pd.DataFrame, rows: list[int]) -> list[str]:

@@ -11,7 +11,8 @@ from profkit.analyze import _cpu_work
 from profkit.analyze._gaps import Gaps, launched_late
 from profkit.analyze.shared import calltree, glob_match, intervals
 from profkit.analyze.shared.intervals import Intervals
-from profkit.analyze.shared.step_windows import WHERE, by_repeat
+from profkit.analyze.shared.large_table import LargeTable
+from profkit.analyze.shared.step_windows import WHERE, by_repeat, runs
 from profkit.tables.frame_files import is_library
 from profkit.tables.tree_paths import SEPARATOR
 
@@ -76,7 +77,7 @@ def largest(
 def with_cpu_work(
     rows: pd.DataFrame,
     cpu_ops: pd.DataFrame,
-    python_calls: pd.DataFrame,
+    python_calls: LargeTable,
     annotations: pd.DataFrame,
     threads: pd.DataFrame,
 ) -> pd.DataFrame:
@@ -86,8 +87,10 @@ def with_cpu_work(
     Where none is known all threads count.
     """
     parts = []
+    during = intervals.union(intervals.intervals(rows["start_ns"], rows["end_ns"]))
+    near_calls = python_calls.where(lambda calls: _of_use(calls, during))
     ops_of, calls_of, ranges_of, threads_of = map(
-        by_repeat, (cpu_ops, python_calls, annotations, threads)
+        by_repeat, (cpu_ops, near_calls, annotations, threads)
     )
     found: dict[Any, pd.DataFrame] = dict(iter(rows.groupby(WHERE, observed=True)))
     for where, of_rank in found.items():
@@ -108,6 +111,13 @@ def with_cpu_work(
     every = pd.concat(parts) if parts else rows
     order = every.sort_values("gap_ns", ascending=False, ignore_index=True)
     return order.drop(columns=["start_ns", "end_ns"])
+
+
+def _of_use(calls: pd.DataFrame, during: Intervals) -> NDArray[np.bool_]:
+    """Tell which calls ran `during` the union, and one of each thread that has any."""
+    found = _cpu_work.ran_in(calls, during)
+    found[runs(calls, [*WHERE, "tid"])] = True
+    return found
 
 
 def _lines(

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar, get_args, get_origin
 
 import pandas as pd
 
+from profkit.analyze.shared.large_table import LargeTable
 from profkit.core.errors import PluginError
 from profkit.core.hardware import Hardware
 from profkit.core.result import Result
@@ -61,6 +62,7 @@ class OfTool:
 
     tool: str
     table: str
+    columns: Columns | None = None
 
 
 Behaviour = dict[str, Any]
@@ -96,6 +98,7 @@ _RECORDINGS = "recordings"
 _MAPPED = "mapped"
 _IF_THERE = {"": Result | None, "runs": ByRun | None}
 _BY_TOOL = (ByTool, ByToolIfAny, ByToolOrOther)
+_FRAMES = (pd.DataFrame, LargeTable)
 _RUN_PARAMETERS = {"hardware": Hardware, "behaviour": Behaviour}
 
 
@@ -114,6 +117,9 @@ class Analysis:
 
     columns: Mapping[str, Columns]
     """Columns that it reads of some tables, by any tool; it reads all columns of the others."""
+
+    large_tables: tuple[str, ...] = field(default=(), kw_only=True)
+    """Those of `tables` that it reads some rows at a time."""
 
     tables_by_tool: tuple[str, ...]
     """ResultTables that it reads from every enabled tool that makes them."""
@@ -180,6 +186,7 @@ def analysis(
     Each parameter says by name and annotation what the analysis reads:
 
     - ``pd.DataFrame``: a table, or with `Columns` a part of it, as below;
+    - `LargeTable`: the same, read some rows at a time; a frame that is given for it becomes one;
     - `ByTool`: a table of every tool; `ByToolIfAny`: None if no tool makes it; `ByToolOrOther`:
       the same, but at least one table so annotated must exist;
     - `OfTool`: a table of one tool beside that of the traces, None if the tool is not enabled;
@@ -220,7 +227,7 @@ def _registered(
     of_map = _annotations(mapped_by) if mapped_by else {}
     annotations = of_map | _annotations(function)
     _check_map(function, of_map, has_mapped=annotations.pop(_MAPPED, None) is not None)
-    columns = _marked(annotations, Columns, (pd.DataFrame, *_BY_TOOL))
+    columns = _marked(annotations, Columns, (*_FRAMES, *_BY_TOOL))
     of_results = _marked(annotations, ResultTables, (ByRun, ByRun | None))
     of_tools = {name: of for name, kind in annotations.items() if (of := _of_tool(kind))}
     kinds = {
@@ -234,7 +241,8 @@ def _registered(
     return Analysis(
         title=title,
         summary=inspect.getdoc(function) or "",
-        tables=tuple(name for name, kind in kinds.items() if kind is pd.DataFrame),
+        tables=tuple(name for name, kind in kinds.items() if kind in _FRAMES),
+        large_tables=tuple(name for name, kind in kinds.items() if kind is LargeTable),
         columns=columns,
         tables_of_results=of_results,
         tables_by_tool=tuple(name for name, kind in kinds.items() if kind in _BY_TOOL),
@@ -250,7 +258,7 @@ def _registered(
         mapped_tables=tuple(of_map),
         map=mapped_by,
         map_config=_config(mapped_by) if mapped_by else Settings,
-        run=_mapping(function, mapped_by, across) if mapped_by else function,
+        run=_mapping(function, mapped_by, across) if mapped_by else _in_portions(function),
         across=across,
     )
 
@@ -288,6 +296,18 @@ def _mapping(
     return run
 
 
+def _in_portions(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Return `function` that may also be given a frame for what it reads in portions."""
+    kinds = {name: _unmarked(kind) for name, kind in _annotations(function).items()}
+    large = [name for name, kind in kinds.items() if kind is LargeTable]
+
+    def run(**inputs: Any) -> Result:
+        frames = {name: rows for name in large if isinstance(rows := inputs[name], pd.DataFrame)}
+        return function(**inputs | {name: LargeTable.of(rows) for name, rows in frames.items()})
+
+    return run if large else function
+
+
 def _by_run(tables: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, pd.DataFrame]]:
     """Return the tables of each run, without their column ``run``."""
     runs = dict.fromkeys(
@@ -317,6 +337,8 @@ def _marked(
 
 def _unmarked(kind: object) -> object:
     """Return the annotation as if all columns, or all tables, were read."""
+    if get_origin(kind) is not Annotated:
+        return kind
     plain, *more = get_args(kind)
     others = [marker for marker in more if not isinstance(marker, Columns | ResultTables)]
     return Annotated[plain, *others] if others else plain
@@ -348,7 +370,7 @@ def _check(function: Callable[..., Any], name: str, kind: object, across: str) -
     results, called = (ByRun, "ByRun") if across else (Result, "Result")
     if kind in (results, _IF_THERE[across]):
         return
-    if kind is not pd.DataFrame and kind not in _BY_TOOL:
+    if kind is not pd.DataFrame and kind not in _BY_TOOL and (across or kind is not LargeTable):
         raise _error(function, f"parameter {name!r} must be a pd.DataFrame, ByTool or {called}")
     if name not in TABLES:
         raise _error(function, f"unknown table {name!r}; known: {', '.join(TABLES)}")

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pandas as pd
 
 from profkit.analyze.base import analysis
-from profkit.analyze.shared.hta_trace import OPS, trace
+from profkit.analyze.shared.hta_trace import CALLS, KERNELS, OPS, at_marks, trace
+from profkit.analyze.shared.large_table import LargeTable
 from profkit.analyze.shared.representative_ranks import by_gpu_time, left_out
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
@@ -89,9 +90,9 @@ class Config(Settings):
 
 @analysis(title="HTA")
 def analyze(  # noqa: PLR0913, PLR0917 - the signature says what is read
-    cpu_ops: Annotated[pd.DataFrame, OPS],
-    runtime_calls: pd.DataFrame,
-    kernels: pd.DataFrame,
+    cpu_ops: Annotated[LargeTable, OPS],
+    runtime_calls: Annotated[pd.DataFrame, CALLS],
+    kernels: Annotated[pd.DataFrame, KERNELS],
     annotations: pd.DataFrame,
     synchronisations: pd.DataFrame,
     config: Config,
@@ -104,8 +105,9 @@ def analyze(  # noqa: PLR0913, PLR0917 - the signature says what is read
     """
     if kernels.empty:
         return Result.abstain("HTA", "no GPU work was recorded")
+    every = config.operators or config.sequences_of
     tables = {
-        "cpu_ops": cpu_ops,
+        "cpu_ops": cpu_ops.whole() if every else at_marks(cpu_ops),
         "runtime_calls": runtime_calls,
         "kernels": kernels,
         "annotations": annotations,

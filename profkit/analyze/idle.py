@@ -15,6 +15,7 @@ from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.blocking_calls import blocked_calls, waits_for_gpu
 from profkit.analyze.shared.intervals import Intervals
+from profkit.analyze.shared.large_table import LargeTable
 from profkit.analyze.shared.launch_calls import CALLS, launches
 from profkit.analyze.shared.step_windows import (
     WHERE,
@@ -78,7 +79,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     kernels: Annotated[pd.DataFrame, _KERNELS],
     runtime_calls: Annotated[pd.DataFrame, CALLS],
     cpu_ops: Annotated[pd.DataFrame, _OPS],
-    python_calls: Annotated[pd.DataFrame, _PYTHON],
+    python_calls: Annotated[LargeTable, _PYTHON],
     annotations: pd.DataFrame,
     steps: pd.DataFrame,
     config: Config,

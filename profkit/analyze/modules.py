@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.costs.torch_flops import flops
 from profkit.analyze.shared import calltree
-from profkit.analyze.shared.step_windows import WHERE
+from profkit.analyze.shared.large_table import LargeTable, joined
+from profkit.analyze.shared.step_windows import WHERE, filtered
 from profkit.core.formatting import counted
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
@@ -42,7 +43,7 @@ class Config(Settings):
 
 @analysis(title="Modules")
 def analyze(
-    python_calls: Annotated[pd.DataFrame, _PYTHON],
+    python_calls: Annotated[LargeTable, _PYTHON],
     cpu_ops: Annotated[pd.DataFrame, _OPS],
     kernels: Annotated[pd.DataFrame, _KERNELS],
     memory_events: Annotated[pd.DataFrame, _MEMORY_EVENTS],
@@ -56,7 +57,7 @@ def analyze(
     sets launched there. Own numbers leave out modules inside. Gradients that are accumulated, and
     the optimizer, belong to no module.
     """
-    calls = python_calls[(python_calls["kind"] == "module").to_numpy()]
+    calls = _module_calls(python_calls)
     if calls.empty:
         return Result.abstain(
             "modules", "no nn.Module was recorded: set with_stack of torch.profiler"
@@ -66,7 +67,7 @@ def analyze(
     if (steps >= config.skip_first).any():
         first = config.skip_first
     passes = len(calls.loc[calls["step"] >= first, [*WHERE, "step"]].drop_duplicates())
-    own = _own(python_calls, cpu_ops, kernels, memory_events, first) / passes
+    own = _own(calls, cpu_ops, kernels, memory_events, first) / passes
     tree = _with_inner(own.drop(index="", errors="ignore"))
     tree = tree.sort_values(
         [f"{time}_ns" for time in reversed(_TIMES)], ascending=False, kind="stable"
@@ -81,8 +82,19 @@ def analyze(
     )
 
 
+def _module_calls(python_calls: LargeTable) -> pd.DataFrame:
+    """Return the calls of modules, the caller of each being the module that it is called in."""
+    above = calltree.NearestAbove()
+    found = []
+    for rows in python_calls.portions():
+        is_module = (rows["kind"] == "module").to_numpy()
+        callers = above.of(rows, is_module)
+        found.append(rows[is_module].assign(caller=callers[is_module]))
+    return joined(found)
+
+
 def _own(
-    python_calls: pd.DataFrame,
+    calls: pd.DataFrame,
     cpu_ops: pd.DataFrame,
     kernels: pd.DataFrame,
     memory_events: pd.DataFrame,
@@ -90,7 +102,7 @@ def _own(
 ) -> pd.DataFrame:
     """Return the numbers of each module without those inside it, by path; "" is outside of all."""
     parts = [
-        _calls(python_calls, first),
+        _calls(calls, first),
         _backward(cpu_ops, first),
         _device(kernels, first),
         _allocated(cpu_ops, memory_events, first),
@@ -106,17 +118,15 @@ def _by_path(rows: pd.DataFrame, values: dict[str, NDArray[Any]]) -> pd.DataFram
     return pd.DataFrame(values, index=range(len(rows))).groupby(path).sum()
 
 
-def _calls(python_calls: pd.DataFrame, first: int) -> pd.DataFrame:
+def _calls(calls: pd.DataFrame, first: int) -> pd.DataFrame:
     """Return calls of modules, and their time less that of the modules that they call."""
-    numbered = python_calls.rename(columns={"call": "op"})
-    caller = calltree.rows_of(numbered, numbered, "caller")
-    module = (python_calls["kind"] == "module").to_numpy()
-    around = calltree.nearest(caller, caller, ~module)
-    took = _duration(python_calls) * module
+    numbered = calls.rename(columns={"call": "op"})
+    around = calltree.rows_of(numbered, numbered, "caller")
+    took = _duration(calls)
     own = took - calltree.sums(around, took, len(took))
-    counts = module & (python_calls["step"] >= first).to_numpy()
-    values = {"calls": module.astype(np.int64), "forward_cpu_ns": own}
-    return _by_path(python_calls[counts], {name: value[counts] for name, value in values.items()})
+    counts = (calls["step"] >= first).to_numpy()
+    values = {"calls": np.ones(len(calls), dtype=np.int64), "forward_cpu_ns": own}
+    return _by_path(calls[counts], {name: value[counts] for name, value in values.items()})
 
 
 def _backward(cpu_ops: pd.DataFrame, first: int) -> pd.DataFrame:
@@ -142,10 +152,14 @@ def _allocated(cpu_ops: pd.DataFrame, memory_events: pd.DataFrame, first: int) -
     """Return the bytes that forward operators allocated on the GPU (without one, on the CPU)."""
     on_host = (memory_events["device"] == "cpu").to_numpy()
     where = on_host if on_host.all() else ~on_host
-    events = memory_events[where & (memory_events["step"] >= first).to_numpy()]
+    counted = where & (memory_events["step"] >= first).to_numpy()
+    events = filtered(memory_events[[*WHERE, "op", "size_bytes"]], counted)
     row = calltree.rows_of(cpu_ops, events)
     known = row >= 0
-    ops, size = cpu_ops.iloc[row[known]], events["size_bytes"].to_numpy(np.int64)[known]
+    ops, size = (
+        cpu_ops[["phase", "module"]].iloc[row[known]],
+        events["size_bytes"].to_numpy(np.int64)[known],
+    )
     forward = (ops["phase"] != "backward").to_numpy()
     return _by_path(
         ops[forward],

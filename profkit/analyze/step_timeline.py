@@ -6,11 +6,14 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pydantic import PositiveInt
 
 from profkit.analyze.base import Columns, OfTool, analysis
 from profkit.analyze.division import divided_ranks
+from profkit.analyze.division.calls_of_use import divides
 from profkit.analyze.division.periods import Periods, periods, slowest_ns
+from profkit.analyze.shared.large_table import LargeTable
 from profkit.analyze.shared.launch_calls import launches
 from profkit.analyze.shared.step_windows import extents, filtered, of_repeat
 from profkit.analyze.tracks.levels import levels, memory_lines, pieces
@@ -36,6 +39,7 @@ _OPS = Columns(
     "rank repeat op parent tid name kind start_ns end_ns step input_shapes inputs forward"
     " module phase stack"
 )
+_MEMORY = Columns("rank repeat device time_ns allocated_bytes")
 _PYTHON = Columns("rank repeat tid name kind start_ns end_ns")
 
 
@@ -75,9 +79,11 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     kernels: pd.DataFrame,
     runtime_calls: pd.DataFrame,
     annotations: pd.DataFrame,
-    python_calls: Annotated[pd.DataFrame, _PYTHON],
+    python_calls: Annotated[LargeTable, _PYTHON],
     collectives: pd.DataFrame,
-    memory_events: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="memory_events")],
+    memory_events: Annotated[
+        pd.DataFrame | None, OfTool(tool=_SAMPLER, table="memory_events", columns=_MEMORY)
+    ],
     samples: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_samples")],
     threads: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_threads")],
     pauses: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_pauses")],
@@ -101,12 +107,13 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     matched = matched_collectives(collectives)
     shown = shown_ranks(rows, matched, repeat, config.max_ranks)
     memory = schema.frame("memory_events") if memory_events is None else memory_events
-    memory = memory[(memory["allocated_bytes"] >= 0).to_numpy()]
-    tables = {"ops": cpu_ops, "kernels": kernels, "calls": runtime_calls, "python": python_calls}
+    memory = filtered(memory, memory["allocated_bytes"] >= 0)
+    chosen = _chosen(rows, shown)
+    python = python_calls.where(lambda calls: divides(calls) | _in_any(calls, chosen, shown))
+    tables = {"ops": cpu_ops, "kernels": kernels, "calls": runtime_calls, "python": python}
     tables |= divided_ranks.sampled_tables(samples=samples, threads=threads, pauses=pauses)
     tables |= {"annotations": annotations, "collectives": collectives, "memory": memory}
     recorded = list(_recorded(replace(found, rows=rows), tables, matched, shown))
-    chosen = _chosen(rows, shown)
     data = _whole(recorded, shown, rows, steps, config)
     data |= {"ranks_recorded": int(rows["rank"].nunique()), "repeat": repeat}
     details = tuple(_detail(recorded, one, data["start_ns"], config) for one in chosen)
@@ -157,6 +164,18 @@ def _chosen(rows: pd.DataFrame, shown: Sequence[ShownRank]) -> list[_Chosen]:
         _Chosen(step=step, role=role, window=_window(rows[rows["step"] == step], shown))
         for step, role in picked.items()
     ]
+
+
+def _in_any(
+    calls: pd.DataFrame, chosen: Sequence[_Chosen], shown: Sequence[ShownRank]
+) -> NDArray[np.bool_]:
+    """Tell which calls may be in a step that is shown in full, on the clock of any rank."""
+    start, end = (calls[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    offsets = [one.offset_ns for one in shown]
+    found = np.zeros(len(calls), dtype=np.bool_)
+    for first, last in (one.window for one in chosen):
+        found |= (start < last + max(offsets)) & (end > first + min(offsets))
+    return found
 
 
 def _window(rows: pd.DataFrame, shown: Sequence[ShownRank]) -> tuple[int, int]:

@@ -18,6 +18,7 @@ from profkit.analyze.base import (
     ResultTables,
     analysis,
 )
+from profkit.analyze.shared.large_table import LargeTable
 from profkit.convert.torch_profiler import trace
 from profkit.core.errors import PluginError
 from profkit.core.job_record import NOTHING
@@ -28,6 +29,7 @@ from profkit.testing.analysis_contract import example, with_columns
 
 MAPPED = [name for name, one in analyses().items() if one.map and not one.across]
 CHOOSY = {name: analysis for name, analysis in analyses().items() if analysis.columns}
+LARGE = {name: analysis for name, analysis in analyses().items() if analysis.large_tables}
 TRACES = {
     "a language model on two ranks": "llama_2rank_rtx4090/rank?.json.gz",
     "a recommender": "dlrm_8rank_v100/worker?_*.json.gz",
@@ -75,6 +77,37 @@ def test_ranks_that_are_mapped_one_by_one_give_what_all_together_give(name, tabl
     }
     mapped = {rank: analysis.map(**rows, config=config) for rank, rows in of_rank.items()}
     assert analysis.run(mapped=mapped, config=config) == analysis.run(**whole, config=config)
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_what_is_read_in_portions_gives_what_the_whole_table_gives(name, tables):
+    analysis = LARGE[name]
+    given = example(analysis)
+    given |= {table: tables[table] for table in analysis.tables if table in tables}
+    portions = {table: in_portions(given[table], 1000) for table in analysis.large_tables}
+    config = analysis.config()
+    assert analysis.run(**given | portions, config=config) == analysis.run(**given, config=config)
+
+
+def in_portions(rows, size):
+    """Return a table of so many rows at a time, whose texts have categories of their own."""
+    parts = [rows[at : at + size].copy() for at in range(0, max(len(rows), 1), size)]
+    for part in parts:
+        for column in part.select_dtypes("category"):
+            part[column] = part[column].cat.remove_unused_categories()
+    return LargeTable(lambda: iter(parts))
+
+
+def test_rows_are_chosen_from_portions_as_from_the_whole():
+    names = pd.Categorical(["b", "a", None, "c", "a"])
+    rows = pd.DataFrame({"name": names, "number": range(5)})
+    found = in_portions(rows, 2).where(lambda part: part["number"].to_numpy() != 1)
+    assert found["name"].tolist()[:1] + found["name"].tolist()[2:] == ["b", "c", "a"]
+    assert found["name"].isna().tolist() == [False, True, False, False]
+    assert found["number"].tolist() == [0, 2, 3, 4]
+    whole = LargeTable.of(rows).where(lambda part: part["number"].to_numpy() > 2)
+    assert whole["name"].tolist() == ["c", "a"]
+    assert whole.index.tolist() == [0, 1]
 
 
 def test_columns_of_the_tables_of_every_tool_leave_the_rest_of_the_annotation():

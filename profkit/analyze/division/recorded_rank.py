@@ -39,6 +39,9 @@ _COMMUNICATES = (
     "*torch/distributed/distributed_c10d.py(*",
     "*torch/distributed/_functional_collectives.py(*",
 )
+PYTHON_NAMES = (*_STARTS_LOADING, *_COLLECTS, *_COMMUNICATES)
+"""Python functions that are looked for."""
+
 _STARTING_NS = 1_000_000
 _FAR_LONGER = 20
 _FEW = 3

@@ -33,6 +33,11 @@ _BLOCKS = re.compile(
 _MOSTLY = 0.5
 
 
+def is_waiting(name: str) -> bool:
+    """Tell whether the Python function of this name may wait, or hold the interpreter."""
+    return any(called.search(name) for called in (_LOCKS, _SLEEPS, _QUEUES, _BLOCKS))
+
+
 def waits(rank: RecordedRank) -> dict[str, Intervals]:
     """Return by cause when the program's thread waited, as unions.
 

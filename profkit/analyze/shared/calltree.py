@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.analyze.shared.intervals import blocks
+from profkit.analyze.shared.step_windows import positions_by_repeat
 
 Rows = NDArray[np.int64]
 """Positions in `cpu_ops`, -1 for none."""
@@ -78,6 +79,39 @@ def nearest(rows: Rows, parent: Rows, skipped: NDArray[np.bool_]) -> Rows:
             climbing = climbing[skipped[own[climbing]]]
             own[climbing] = parent[own[climbing]]
     return found
+
+
+class NearestAbove:
+    """The nearest call above each one that counts, as the rows of a table come in portions.
+
+    A call comes after the one that made it.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], NDArray[np.int32]] = {}
+
+    def of(self, calls: pd.DataFrame, counted: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return the number of the `counted` call that is nearest above each row, -1 for none."""
+        found = np.empty(len(calls), dtype=np.int64)
+        for where, rows in positions_by_repeat(calls).items():
+            call, caller = (calls[name].to_numpy()[rows] for name in ("call", "caller"))
+            found[rows] = self._of_one(where, call, caller, counted[rows])
+        return found
+
+    def _of_one(
+        self, where: tuple[int, int], call: Rows, caller: Rows, counted: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        """Return the same of rows of one rank and repeat."""
+        known = self._known.get(where, np.full(1, -1, dtype=np.int32))
+        more = 2 + max(int(call.max()), int(caller.max())) - len(known)
+        known = np.pad(known, (0, max(more, 0)), constant_values=-1)
+        parent = positions(call, caller)
+        top = nearest(np.arange(len(call)), parent, ~counted & (parent >= 0))
+        # The last entry stands for no caller.
+        own = np.where(counted[top], call[top], known[caller[top]])
+        known[call] = own
+        self._known[where] = known
+        return known[caller].astype(np.int64)
 
 
 def sums(rows: Rows, values: NDArray[np.int64], size: int) -> NDArray[np.int64]:

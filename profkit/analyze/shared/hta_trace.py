@@ -14,13 +14,16 @@ from numpy.typing import NDArray
 
 from profkit.analyze.base import Columns
 from profkit.analyze.shared import calltree
+from profkit.analyze.shared.large_table import LargeTable
 
 if TYPE_CHECKING:
     from hta.common.trace import Trace
 
 WHERE = ["rank", "repeat"]
 OPS = Columns("rank repeat op pid tid name kind start_ns end_ns step external")
-"""Columns of `cpu_ops` that are read."""
+CALLS = Columns("rank repeat op tid name start_ns end_ns correlation step")
+KERNELS = Columns("rank repeat device stream name kind start_ns end_ns correlation size_bytes")
+"""Columns of `cpu_ops`, `runtime_calls` and `kernels` that are read."""
 TABLES = ("cpu_ops", "runtime_calls", "kernels", "annotations", "synchronisations")
 
 _CATEGORIES = {"copy": "gpu_memcpy", "set": "gpu_memset"}
@@ -56,6 +59,38 @@ def trace(tables: dict[str, pd.DataFrame], *, include_last_step: bool = False) -
     made.is_parsed = True
     _without_file(made)
     return made
+
+
+def at_marks(cpu_ops: LargeTable) -> pd.DataFrame:
+    """Return what HTA takes the steps from: ranges, and the operators next to their beginnings.
+
+    It looks at the other operators only where it lists them. Those next to a step that is left out
+    are the first and the last of its trace.
+    """
+    marks = cpu_ops.where(_are_ranges)
+    edges = np.unique(marks["start_ns"].to_numpy(np.int64))
+    return cpu_ops.where(lambda rows: _are_next_to(rows, edges))
+
+
+def _are_ranges(ops: pd.DataFrame) -> NDArray[np.bool_]:
+    return (ops["kind"] != "operator").to_numpy()
+
+
+def _are_next_to(ops: pd.DataFrame, edges: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Tell which rows are ranges, the first or last from one of the `edges` on, or in ns."""
+    kept = _are_ranges(ops).copy()
+    start, end = (ops[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    if not len(ops):
+        return kept
+    place = [*(ops[name].to_numpy() for name in WHERE), np.searchsorted(edges, start, "right")]
+    order = np.lexsort((start, *place[::-1]))
+    differs = np.any([values[order[1:]] != values[order[:-1]] for values in place], axis=0)
+    kept[order[np.r_[True, differs]]] = True
+    kept[order[np.r_[differs, True]]] = True
+    # One of each kind that tells that times are not whole µs.
+    for fraction in (start % _US != start[0] % _US, (end - start) % _US > 0):
+        kept[np.flatnonzero(fraction)[:1]] = True
+    return kept
 
 
 class Events(pd.DataFrame):

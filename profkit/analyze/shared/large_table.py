@@ -1,10 +1,11 @@
-"""A large table as a frame that takes little more memory to read than to keep.
+"""A large table as a frame that takes little more memory to read than to keep, or in portions.
 
 Columns are filled some rows at a time: what Arrow decodes as a whole is there twice, and what it
 then frees in small pieces is of no use for what is large.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,52 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from pandas.api.types import union_categoricals
 
 _ROWS_AT_ONCE = 1 << 17
 _FEW_TEXTS = np.iinfo(np.int16).max
+
+
+@dataclass(frozen=True, slots=True)
+class LargeTable:
+    """A table that is read some rows at a time, as often as it is asked for."""
+
+    portions: Callable[[], Iterator[pd.DataFrame]]
+    """Returns all rows in their order, at least one portion; texts are Categoricals."""
+
+    @classmethod
+    def of(cls, rows: pd.DataFrame) -> "LargeTable":
+        """Return a table that is in memory as one portion."""
+        return cls(lambda: iter((rows,)))
+
+    def where(self, wanted: Callable[[pd.DataFrame], NDArray[np.bool_]]) -> pd.DataFrame:
+        """Return the rows of which `wanted` holds, in their order."""
+        return joined([rows[wanted(rows)] for rows in self.portions()])
+
+    def whole(self) -> pd.DataFrame:
+        """Return all rows."""
+        return joined([*self.portions()])
+
+
+def joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return the rows of all `parts`, whose texts may have other categories in each."""
+    if len(parts) == 1:
+        return parts[0].reset_index(drop=True)
+    return pd.DataFrame(
+        {
+            name: union_categoricals([part[name] for part in parts])
+            if isinstance(parts[0][name].dtype, pd.CategoricalDtype)
+            else np.concatenate([part[name].to_numpy() for part in parts])
+            for name in parts[0]
+        },
+        copy=False,
+    )
+
+
+def portions(file: pq.ParquetFile, names: Sequence[str]) -> Iterator[pd.DataFrame]:
+    """Yield these columns of all rows, about `_ROWS_AT_ONCE` of them at a time."""
+    for run in _runs(file, range(file.num_row_groups)):
+        yield file.read_row_groups(run, list(names)).to_pandas()
 
 
 def read(file: pq.ParquetFile, groups: Sequence[int], names: Sequence[str]) -> pd.DataFrame:

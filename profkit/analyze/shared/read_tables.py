@@ -64,6 +64,21 @@ def _groups(
     return found
 
 
+def large(paths: Sequence[Path], columns: Columns | None = None) -> large_table.LargeTable:
+    """Return the first table, or `columns` of it, to be read some rows at a time."""
+    return large_table.LargeTable(partial(_portions, paths[0], columns))
+
+
+def _portions(path: Path, columns: Columns | None) -> Iterator[pd.DataFrame]:
+    with readable(path, pq.ParquetFile) as file:
+        names = list(columns or file.schema_arrow.names)
+        if file.metadata.num_rows * len(names) <= _SMALL_VALUES:
+            yield _pandas(file.read(names))
+            return
+        yield from large_table.portions(file, names)
+    pa.default_memory_pool().release_unused()
+
+
 def _table(path: Path, columns: Columns | None = None) -> pa.Table:
     """Read a table without the discovery of folders that `pq.read_table` begins with."""
     with pq.ParquetFile(path) as file:

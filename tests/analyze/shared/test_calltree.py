@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 
 from profkit.analyze.shared import calltree
 from profkit.tables import schema
@@ -43,6 +44,21 @@ def test_climbing_stops_at_the_first_row_that_is_not_skipped():
     assert calltree.nearest(np.array([3, 2, 1, 0, -1]), parent, skipped).tolist() == [
         1, 1, 1, -1, -1,
     ]  # fmt: skip
+
+
+def test_the_call_above_is_found_in_an_earlier_portion():
+    # rank, call, caller, whether it counts, number of the nearest above that does
+    rows = [(0, 0, -1, False, -1), (0, 1, 0, True, -1), (0, 2, 1, False, 1), (0, 3, 2, True, 1)]
+    rows += [(0, 4, 3, False, 3), (0, 5, 2, False, 1), (0, 6, 0, True, -1)]
+    rows += [(1, 0, -1, True, -1), (1, 1, 0, False, 0), (1, 2, 1, True, 0)]
+    for size in (1, 2, 3, 10):
+        above = calltree.NearestAbove()
+        found = []
+        for at in range(0, len(rows), size):
+            rank, call, caller, counted, _ = zip(*rows[at : at + size], strict=True)
+            part = pd.DataFrame({"rank": rank, "repeat": 0, "call": call, "caller": caller})
+            found += above.of(part, np.array(counted)).tolist()
+        assert found == [expected for *_, expected in rows]
 
 
 def test_sums_reach_every_row_above():
