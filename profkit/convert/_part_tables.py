@@ -36,6 +36,13 @@ def write_part(
     return rows
 
 
+def known_ranks(ranks: NDArray[Any]) -> set[int]:
+    """Return the ranks in a column `rank`; most are of one alone."""
+    if len(ranks) and ranks[0] == ranks[-1] and (ranks == ranks[0]).all():
+        ranks = ranks[:1]
+    return {rank for rank in np.unique(ranks).tolist() if rank >= 0}
+
+
 def part_tables(folder: Path | None) -> dict[str, Path]:
     """Return the files in the folder of one part, by table."""
     return {path.stem: path for path in sorted(folder.iterdir())} if folder else {}
@@ -58,8 +65,7 @@ def part_column(path: Path, name: str) -> NDArray[Any]:
     else:
         with pq.ParquetFile(path) as file:
             found = file.read([name])
-    values: NDArray[Any] = found[name].to_numpy()
-    return values
+    return schema.of_numbers(found[name])
 
 
 def spans(path: Path, name: str) -> list[tuple[int, int]]:
@@ -67,7 +73,7 @@ def spans(path: Path, name: str) -> list[tuple[int, int]]:
     if path.suffix == _ARROW:
         table = _mapped(path)
         chunks = table[name].chunks if name in table.column_names else ()
-        values = (chunk.to_numpy() for chunk in chunks if len(chunk))
+        values = (schema.of_numbers(pa.chunked_array([chunk])) for chunk in chunks if len(chunk))
         return [(int(np.min(own)), int(np.max(own))) for own in values]
     with pq.ParquetFile(path) as file:
         if (at := file.schema_arrow.get_field_index(name)) < 0:

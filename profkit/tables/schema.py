@@ -139,6 +139,17 @@ def numbers(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(own), [None, pa.py_buffer(own)])
 
 
+def of_numbers(column: pa.ChunkedArray) -> NDArray[Any]:
+    """Return a column of numbers as NumPy's, as its `to_numpy` would, without importing pandas."""
+    kind = np.dtype(column.type.to_pandas_dtype())
+    parts = [
+        np.frombuffer(part.buffers()[1], kind, len(part), part.offset * kind.itemsize)
+        for part in column.chunks
+        if len(part)
+    ]
+    return parts[0] if len(parts) == 1 else np.concatenate([*parts, np.empty(0, kind)])
+
+
 def text(codes: NDArray[Any], values: Sequence[str]) -> pa.DictionaryArray:
     """Return texts by their position in `values`, one for each of `codes`."""
     return coded(codes, strings(values))
