@@ -134,7 +134,7 @@ def numbers(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
     pandas, which takes longer than to convert a small trace.
     """
     own = np.ascontiguousarray(values, dtype=kind.to_pandas_dtype())
-    if own.dtype != values.dtype and not np.array_equal(own, values, equal_nan=True):
+    if own.dtype != values.dtype and not np.array_equal(own, values, own.dtype.kind == "f"):
         raise OverflowError(f"numbers that are no {kind}")
     return pa.Array.from_buffers(kind, len(own), [None, pa.py_buffer(own)])
 

@@ -133,7 +133,7 @@ class Spill:
             offset=self._end,
             rows=len(column),
             layouts=self._layouts.setdefault(tuple(layouts.items()), layouts),
-            held=varying if is_held else {},
+            held={name: _unchangeable(own) for name, own in varying.items()} if is_held else {},
         )
         if not is_held:
             # So that numbers of the next block may be mapped where they lie.
