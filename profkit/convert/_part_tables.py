@@ -25,14 +25,13 @@ def write_part(
     """Leave table `name` in `folder` and return its number of rows; `behind` as `write` has it."""
     if not is_small:
         return write(folder / f"{name}.parquet", name, tables, behind=behind)
-    rows = 0
-    with (
-        pa.OSFile(str(folder / f"{name}{_ARROW}"), "wb") as sink,
-        pa.ipc.new_stream(sink, schema.TABLES[name]) as stream,
-    ):
+    rows, kept = 0, pa.BufferOutputStream()
+    with pa.ipc.new_stream(kept, schema.TABLES[name]) as stream:
         for table in tables:
             stream.write_table(table)
             rows += len(table)
+    # At once: Arrow writes each buffer of each column by itself.
+    (folder / f"{name}{_ARROW}").write_bytes(kept.getvalue())
     return rows
 
 

@@ -8,6 +8,7 @@ columns that its tool does not record: they are filled with what is unknown.
 
 import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -168,6 +169,7 @@ def strings(values: Sequence[str]) -> pa.StringArray:
     return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
 
 
+@cache
 def empty(name: str) -> pa.Table:
     """Return table `name` without rows."""
     return table(name, {})
