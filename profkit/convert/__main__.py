@@ -24,7 +24,7 @@ from profkit.convert._gone_files import apart, parts_of
 from profkit.convert._harness_tables import hosts_table, rank_of, steps_table
 from profkit.convert._join_parts import Part, file_label, join, referenced_rows, with_unique_ids
 from profkit.convert._parquet import write
-from profkit.convert._part_tables import known_ranks, part_column, write_part
+from profkit.convert._part_tables import known_ranks, noting_ranks, part_column, write_part
 from profkit.convert._parts_of_ranks import FILES, copy_files, read_parts, write_parts
 from profkit.convert.base import Raw
 from profkit.core import job_usage, progress_events, registry, run_settings
@@ -39,7 +39,6 @@ from profkit.core.result import Provenance
 from profkit.core.run_settings import RunSettings
 from profkit.core.sealed_json import sealed
 from profkit.process import helpers, malloc
-from profkit.tables import schema
 
 _LARGE_BYTES = 64 << 20
 """Smaller files are converted before another process could help."""
@@ -358,7 +357,7 @@ def _converted(tool: str, raw: Raw, files: Path, folder: Path, is_small: bool) -
             # Of a thousand ranks most tables are empty, and a file takes as long as a small table.
             some = (chunk for chunk in chunks if len(chunk))
             if (first := next(some, None)) is not None:
-                every, behind = _noting(ranks, chain([first], some)), raw.cores > 1
+                every, behind = noting_ranks(ranks, chain([first], some)), raw.cores > 1
                 rows[name] = write_part(folder, name, every, is_small=is_small, behind=behind)
     return Part(
         raw=raw,
@@ -367,13 +366,6 @@ def _converted(tool: str, raw: Raw, files: Path, folder: Path, is_small: bool) -
         found_ranks=frozenset(ranks),
         notes=tuple(converted.notes),
     )
-
-
-def _noting(ranks: set[int], chunks: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the chunks of a table, and add to `ranks` those of their rows."""
-    for chunk in chunks:
-        ranks |= known_ranks(schema.of_numbers(chunk["rank"]))
-        yield chunk
 
 
 def _harness_steps(

@@ -42,6 +42,13 @@ def known_ranks(ranks: NDArray[Any]) -> set[int]:
     return {rank for rank in np.unique(ranks).tolist() if rank >= 0}
 
 
+def noting_ranks(ranks: set[int], chunks: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Yield the chunks of a table, and add to `ranks` those of their rows."""
+    for chunk in chunks:
+        ranks |= known_ranks(schema.of_numbers(chunk["rank"]))
+        yield chunk
+
+
 def part_tables(folder: Path | None) -> dict[str, Path]:
     """Return the files in the folder of one part, by table."""
     return {path.stem: path for path in sorted(folder.iterdir())} if folder else {}
