@@ -24,7 +24,7 @@ from profkit.convert._gone_files import apart, parts_of
 from profkit.convert._harness_tables import hosts_table, rank_of, steps_table
 from profkit.convert._join_parts import Part, file_label, join, referenced_rows, with_unique_ids
 from profkit.convert._parquet import write
-from profkit.convert._part_tables import write_part
+from profkit.convert._part_tables import known_ranks, noting_ranks, part_column, write_part
 from profkit.convert._parts_of_ranks import FILES, copy_files, read_parts, write_parts
 from profkit.convert.base import Raw
 from profkit.core import job_usage, progress_events, registry, run_settings
@@ -347,17 +347,25 @@ def _converted(tool: str, raw: Raw, files: Path, folder: Path, is_small: bool) -
     converted = converter(tool).run(raw, files)
     folder.mkdir()
     rows: dict[str, int] = {}
+    ranks: set[int] = set()
     for name, table in converted.tables.items():
         if callable(table):
-            rows[name] = table(folder / f"{name}.parquet")
+            rows[name] = table(path := folder / f"{name}.parquet")
+            ranks |= known_ranks(part_column(path, "rank"))
         else:
             chunks = [table] if isinstance(table, pa.Table) else table
             # Of a thousand ranks most tables are empty, and a file takes as long as a small table.
             some = (chunk for chunk in chunks if len(chunk))
             if (first := next(some, None)) is not None:
-                every, behind = chain([first], some), raw.cores > 1
+                every, behind = noting_ranks(ranks, chain([first], some)), raw.cores > 1
                 rows[name] = write_part(folder, name, every, is_small=is_small, behind=behind)
-    return Part(raw=raw, folder=folder, rows=referenced_rows(rows), notes=tuple(converted.notes))
+    return Part(
+        raw=raw,
+        folder=folder,
+        rows=referenced_rows(rows),
+        found_ranks=frozenset(ranks),
+        notes=tuple(converted.notes),
+    )
 
 
 def _harness_steps(

@@ -49,6 +49,8 @@ class Part:
     """None if the file could not be read."""
     rows: Mapping[str, int] = field(default_factory=dict)
     """Number of rows of each table that other rows refer to."""
+    found_ranks: frozenset[int] = frozenset()
+    """Known ranks of all rows."""
     notes: tuple[str, ...] = ()
     offsets: Mapping[str, int] = field(default_factory=dict)
     """Number added to the ids in each column when the parts are joined."""
@@ -112,7 +114,7 @@ def _with_free_ranks(group: Sequence[Part], file_of_rank: dict[int, str]) -> Seq
 
     All their ranks are changed alike, so that what stood in order of devices still does.
     """
-    ranks_by_file = {part.raw.path: _ranks(part) for part in group}
+    ranks_by_file = {part.raw.path: part.found_ranks for part in group}
     every = sorted(set().union(*ranks_by_file.values()))
     taken = [rank for rank in every if rank in file_of_rank]
     ranks = dict(zip(every, (rank for rank in count() if rank not in file_of_rank), strict=False))
@@ -134,18 +136,6 @@ def _ranks_in_words(ranks: Sequence[int]) -> str:
 
 def _listed(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, numbers))
-
-
-def _ranks(part: Part) -> set[int]:
-    """Return the known ranks of all rows; where statistics suffice, nothing is read."""
-    found: set[int] = set()
-    for path in part_tables(part.folder).values():
-        known = spans(path, "rank")
-        if any(least != most for least, most in known):
-            found |= set(np.unique(part_column(path, "rank")).tolist())
-        else:
-            found |= {least for least, _ in known}
-    return {rank for rank in found if rank >= 0}
 
 
 def _with_offsets(group: Sequence[Part]) -> Iterator[Part]:
@@ -238,14 +228,14 @@ def _together(tables: Sequence[pa.Table]) -> pa.Table:
 def _with_changes(rows: pa.Table, part: Part) -> pa.Table:
     for column, offset in part.offsets.items():
         if offset and column in rows.column_names:
-            values = rows[column].to_numpy()
+            values = schema.of_numbers(rows[column])
             known = values >= _LEAST.get(column, 0)
             rows = _replaced(rows, column, np.where(known, values + offset, values))
     if part.repeat >= 0:
         rows = _replaced(rows, "repeat", np.full(len(rows), part.repeat))
     if part.ranks:
         old, new = map(np.array, (list(part.ranks), list(part.ranks.values())))
-        rank = rows["rank"].to_numpy()
+        rank = schema.of_numbers(rows["rank"])
         at = np.searchsorted(old, rank).clip(max=len(old) - 1)
         rows = _replaced(rows, "rank", np.where(old[at] == rank, new[at], rank))
     return rows

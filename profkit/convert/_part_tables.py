@@ -25,15 +25,28 @@ def write_part(
     """Leave table `name` in `folder` and return its number of rows; `behind` as `write` has it."""
     if not is_small:
         return write(folder / f"{name}.parquet", name, tables, behind=behind)
-    rows = 0
-    with (
-        pa.OSFile(str(folder / f"{name}{_ARROW}"), "wb") as sink,
-        pa.ipc.new_stream(sink, schema.TABLES[name]) as stream,
-    ):
+    rows, kept = 0, pa.BufferOutputStream()
+    with pa.ipc.new_stream(kept, schema.TABLES[name]) as stream:
         for table in tables:
             stream.write_table(table)
             rows += len(table)
+    # At once: Arrow writes each buffer of each column by itself.
+    (folder / f"{name}{_ARROW}").write_bytes(kept.getvalue())
     return rows
+
+
+def known_ranks(ranks: NDArray[Any]) -> set[int]:
+    """Return the ranks in a column `rank`; most are of one alone."""
+    if len(ranks) and ranks[0] == ranks[-1] and (ranks == ranks[0]).all():
+        ranks = ranks[:1]
+    return {rank for rank in np.unique(ranks).tolist() if rank >= 0}
+
+
+def noting_ranks(ranks: set[int], chunks: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Yield the chunks of a table, and add to `ranks` those of their rows."""
+    for chunk in chunks:
+        ranks |= known_ranks(schema.of_numbers(chunk["rank"]))
+        yield chunk
 
 
 def part_tables(folder: Path | None) -> dict[str, Path]:
@@ -58,8 +71,7 @@ def part_column(path: Path, name: str) -> NDArray[Any]:
     else:
         with pq.ParquetFile(path) as file:
             found = file.read([name])
-    values: NDArray[Any] = found[name].to_numpy()
-    return values
+    return schema.of_numbers(found[name])
 
 
 def spans(path: Path, name: str) -> list[tuple[int, int]]:
@@ -67,7 +79,7 @@ def spans(path: Path, name: str) -> list[tuple[int, int]]:
     if path.suffix == _ARROW:
         table = _mapped(path)
         chunks = table[name].chunks if name in table.column_names else ()
-        values = (chunk.to_numpy() for chunk in chunks if len(chunk))
+        values = (schema.of_numbers(pa.chunked_array([chunk])) for chunk in chunks if len(chunk))
         return [(int(np.min(own)), int(np.max(own))) for own in values]
     with pq.ParquetFile(path) as file:
         if (at := file.schema_arrow.get_field_index(name)) < 0:

@@ -29,6 +29,7 @@ def write_parts(batch: Path, parts: Iterable[Part], provenance: Provenance, atte
         str(part.raw.path): {
             "folder": part.folder and part.folder.name,
             "rows": part.rows,
+            "ranks": sorted(part.found_ranks),
             "notes": part.notes,
         }
         for part in parts
@@ -60,7 +61,13 @@ def _parts(batch: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _part(raw: Raw, batch: Path, found: dict[str, Any]) -> Part:
     folder = found["folder"] and batch / found["folder"]
-    return Part(raw=raw, folder=folder, rows=found["rows"], notes=tuple(found["notes"]))
+    return Part(
+        raw=raw,
+        folder=folder,
+        rows=found["rows"],
+        found_ranks=frozenset(found["ranks"]),
+        notes=tuple(found["notes"]),
+    )
 
 
 def copy_files(batches: Iterable[Path], files: Path) -> None:

@@ -8,6 +8,7 @@ columns that its tool does not record: they are filled with what is unknown.
 
 import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -134,9 +135,20 @@ def numbers(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
     pandas, which takes longer than to convert a small trace.
     """
     own = np.ascontiguousarray(values, dtype=kind.to_pandas_dtype())
-    if own.dtype != values.dtype and not np.array_equal(own, values, equal_nan=True):
+    if own.dtype != values.dtype and not np.array_equal(own, values, own.dtype.kind == "f"):
         raise OverflowError(f"numbers that are no {kind}")
     return pa.Array.from_buffers(kind, len(own), [None, pa.py_buffer(own)])
+
+
+def of_numbers(column: pa.ChunkedArray) -> NDArray[Any]:
+    """Return a column of numbers as NumPy's, as its `to_numpy` would, without importing pandas."""
+    kind = np.dtype(column.type.to_pandas_dtype())
+    parts = [
+        np.frombuffer(part.buffers()[1], kind, len(part), part.offset * kind.itemsize)
+        for part in column.chunks
+        if len(part)
+    ]
+    return parts[0] if len(parts) == 1 else np.concatenate([*parts, np.empty(0, kind)])
 
 
 def text(codes: NDArray[Any], values: Sequence[str]) -> pa.DictionaryArray:
@@ -157,6 +169,7 @@ def strings(values: Sequence[str]) -> pa.StringArray:
     return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
 
 
+@cache
 def empty(name: str) -> pa.Table:
     """Return table `name` without rows."""
     return table(name, {})

@@ -14,6 +14,9 @@ from profkit.tables import schema
 
 Column = NDArray[Any]
 
+_REMEMBERED = 1 << 15
+"""Texts of which it is remembered what holds for them, at most."""
+
 
 class _Numbering(dict[str, int]):
     """Numbers that strings get when they are first asked for."""
@@ -60,13 +63,26 @@ class Text:
 
     def matching(self, found: Callable[[str], object]) -> NDArray[np.bool_]:
         """Return, by number, whether `found` holds for the string."""
-        return np.array([_holds(found, text) for text in self.numbers], dtype=np.bool_)
+        known = _known(found)
+        if len(known) + len(self.numbers) > _REMEMBERED:
+            known.clear()
+        of_text = known.__getitem__ if len(self.numbers) <= _REMEMBERED else found
+        return np.fromiter(map(of_text, self.numbers), np.bool_, len(self.numbers))
 
 
-@lru_cache(1 << 15)
-def _holds(found: Callable[[str], object], text: str) -> bool:
-    """Return whether `found` holds; the files of many ranks repeat each other's texts."""
-    return bool(found(text))
+class _Known(dict[str, bool]):
+    """Whether a function holds, by text: the files of many ranks repeat each other's texts."""
+
+    def __init__(self, found: Callable[[str], object]) -> None:
+        super().__init__()
+        self._found = found
+
+    def __missing__(self, text: str) -> bool:
+        holds = self[text] = bool(self._found(text))
+        return holds
+
+
+_known = lru_cache(_Known)
 
 
 def _texts(values: Sequence[msgspec.Raw]) -> Sequence[bytes]:
@@ -82,9 +98,11 @@ class Occurring:
         used = np.zeros(len(texts.numbers), dtype=np.bool_)
         for codes in chunks:
             used[codes] = True
-        self._position = (np.cumsum(used) - 1).astype(np.int32)
-        numbered = zip(texts.numbers, used.tolist(), strict=True)
-        self._dictionary = schema.strings([value for value, occurs in numbered if occurs])
+        occurring = np.flatnonzero(used)
+        self._position = np.zeros(len(used), dtype=np.int32)
+        self._position[occurring] = np.arange(len(occurring))
+        values = list(texts.numbers)
+        self._dictionary = schema.strings([values[number] for number in occurring.tolist()])
 
     def of(self, codes: Column) -> pa.DictionaryArray:
         """Return the values of some rows."""

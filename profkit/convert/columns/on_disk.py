@@ -150,7 +150,8 @@ class Columns(Mapping[str, Column]):
 
     def of_block(self, block: Block, name: str) -> Column:
         """Return the rows of one block."""
-        return self.spill.read(block[name])
+        held = block.held.get(name)
+        return self.spill.read(block[name]) if held is None or block.renumberings else held
 
     def each(self, name: str) -> Iterator[Column]:
         """Yield the rows of a column block by block."""

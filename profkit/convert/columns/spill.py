@@ -13,6 +13,7 @@ import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
@@ -80,15 +81,25 @@ class Scratch:
     """
 
     def __init__(self, within: Path | None = None) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="profkit-", dir=within))
-        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+        self._within = within
+
+    @cached_property
+    def path(self) -> Path:
+        """The folder; there is none before it is asked for, as nothing is kept of small traces."""
+        path = Path(tempfile.mkdtemp(prefix="profkit-", dir=self._within))
+        weakref.finalize(self, shutil.rmtree, path, ignore_errors=True)
+        return path
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs: the path of the folder."""
+        return {"path": self.path}
 
 
 class Spill:
     """The file that one process appends blocks to, and those of others that it reads."""
 
-    def __init__(self, folder: Path, renumberings: Sequence[Column] = ()) -> None:
-        self.folder = folder
+    def __init__(self, scratch: Scratch, renumberings: Sequence[Column] = ()) -> None:
+        self.scratch = scratch
         self.renumberings = [*renumberings]
         self._files: dict[str, BinaryIO] = {}
         self._path = ""
@@ -99,7 +110,7 @@ class Spill:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what another process needs to read the same blocks; it appends to its own file."""
-        return Spill, (self.folder, self.renumberings)
+        return Spill, (self.scratch, self.renumberings)
 
     def keep(
         self, columns: Mapping[str, Column], others: Mapping[str, Layout] = _NO_OTHERS
@@ -122,7 +133,7 @@ class Spill:
             offset=self._end,
             rows=len(column),
             layouts=self._layouts.setdefault(tuple(layouts.items()), layouts),
-            held=varying if is_held else {},
+            held={name: _unchangeable(own) for name, own in varying.items()} if is_held else {},
         )
         if not is_held:
             # So that numbers of the next block may be mapped where they lie.
@@ -198,7 +209,7 @@ class Spill:
     def _own(self) -> str:
         if not self._path:
             # Without a buffer: blocks are large, and what is read must have been written.
-            handle, self._path = tempfile.mkstemp(dir=self.folder)
+            handle, self._path = tempfile.mkstemp(dir=self.scratch.path)
             self._files[self._path] = os.fdopen(handle, "w+b", buffering=0)
         return self._path
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -170,6 +171,7 @@ def _identifier(value: Any, names: dict[str, int]) -> int:
     return names.setdefault(value, -2 - len(names))
 
 
+@lru_cache(1 << 13)  # the files of many ranks repeat each other's shapes
 def compact_json(text: bytes) -> str:
     """Return JSON without white space, "" for none."""
     return msgspec.json.format(text, indent=-1).decode("utf-8", "replace") if text else ""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profkit.convert.columns.numbering import Column
-from profkit.convert.columns.on_disk import Columns, DiskColumn
+from profkit.convert.columns.on_disk import Columns, DiskColumn, slices
 from profkit.convert.columns.spill import Block
 from profkit.convert.columns.values import Ints
 from profkit.convert.linking.lookup import at_or, by_start
@@ -55,15 +55,25 @@ class Linking:
 
     def callers(self) -> Callers:
         """Link all calls."""
-        tables, spill = [self.python, *self.others], self.python.spill
-        threads = threads_of(tables)
-        rows = Rows(tables, threads)
+        spill = self.python.spill
         sites = tuple(DiskColumn(spill, table.count) for table in self.others)
         blocks = [spill.keep({name: np.empty(0, np.int64) for name in _KEPT})]
-        for thread in rows.numbers():
-            self._link(rows, thread, threads.ids(thread), blocks, sites)
+        if self.python.count:
+            self._link_all(blocks, sites)
+        else:
+            for site in sites:
+                for rows in slices(site.count):
+                    site.fill(np.arange(rows.start, rows.stop), np.full(rows.stop - rows.start, -1))
         stacks, modules = self.paths.whole()
         return Callers(calls=Columns(spill, blocks), stacks=stacks, modules=modules, sites=sites)
+
+    def _link_all(self, blocks: list[Block], sites: Sequence[DiskColumn]) -> None:
+        """Link the calls of all threads, and append them to `blocks`."""
+        tables = [self.python, *self.others]
+        threads = threads_of(tables)
+        rows = Rows(tables, threads)
+        for thread in rows.numbers():
+            self._link(rows, thread, threads.ids(thread), blocks, sites)
 
     def _link(
         self,

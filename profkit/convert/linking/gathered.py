@@ -73,7 +73,7 @@ class Gathered:
     def __init__(self, scratch: Scratch | None = None, spill: Spill | None = None) -> None:
         """Keep the columns in `spill`, or in a file in `scratch`, or in a folder of their own."""
         self.scratch = scratch or Scratch()
-        self.spill = spill or Spill(self.scratch.path)
+        self.spill = spill or Spill(self.scratch)
         self.names = Text()
         self.texts = Text()
         self.messages = Messages()

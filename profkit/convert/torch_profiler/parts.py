@@ -212,7 +212,7 @@ def _share(
 ) -> _ByPart:
     """Return what those parts hold; after one that is not plain all processes stop."""
     read: _ByPart = {}
-    spill = Spill(scratch.path)
+    spill = Spill(scratch)
     try:
         for number in numbers:
             before = read.get(number - 1)

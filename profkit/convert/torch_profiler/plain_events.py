@@ -143,8 +143,17 @@ def plainly(content: bytes, kind: Any) -> Any:
 
     Raises `msgspec.DecodeError` for what is no JSON, as far as it was looked at.
     """
+    # Where what has no category is written, at the end, all before it would be decoded in vain.
+    is_last = content.rfind(_LAST) >= 0
+    if is_last and (found := _repaired(content, kind)) is not None:
+        return found
     with suppress(msgspec.ValidationError):
         return text.decoded(content, kind)
+    return None if is_last else _repaired(content, kind)
+
+
+def _repaired(content: bytes, kind: Any) -> Any:
+    """Decode JSON once its events have categories; None if none lacked one, or it is no `kind`."""
     given = _with_categories(content)
     with suppress(msgspec.DecodeError):
         return text.decoded(given, kind) if len(given) > len(content) else None

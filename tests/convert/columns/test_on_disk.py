@@ -32,7 +32,7 @@ def scratch():
 def spill(request, scratch, monkeypatch):
     """Return a place for columns, in which something is already that ends anywhere."""
     monkeypatch.setattr(spilling, "_HELD_BYTES", request.param)
-    spill = Spill(scratch.path)
+    spill = Spill(scratch)
     spill.keep({"before": np.arange(3, dtype=np.int8)})
     return spill
 
@@ -83,7 +83,7 @@ def test_a_table_is_the_table_in_another_process(table):
 
 def test_a_full_disk_is_an_error(scratch, monkeypatch):
     monkeypatch.setattr(spilling, "_HELD_BYTES", 0)
-    held = DiskColumn(Spill(scratch.path), 3)
+    held = DiskColumn(Spill(scratch), 3)
     monkeypatch.setattr(os, "pwrite", lambda *_: 0)
     with pytest.raises(OSError) as failed:  # noqa: PT011 - the number tells
         held.fill(np.arange(3), np.arange(3))

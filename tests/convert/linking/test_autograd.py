@@ -26,7 +26,7 @@ def linked(request, monkeypatch):
     def link(*rows):
         names = ("tid", "start", "sequence", "forward_tid")
         columns = dict(zip(names, np.array(rows, dtype=np.int64).T, strict=True))
-        kept = Spill(scratch.path)
+        kept = Spill(scratch)
         ops = Columns(kept, [kept.keep(columns | {"pid": np.zeros(len(rows), dtype=np.int64)})])
         return forward_rows(ops)().tolist()
 

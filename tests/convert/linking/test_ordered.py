@@ -22,7 +22,7 @@ def scratch():
 
 def kept(scratch, **columns):
     """Return columns in blocks of 4 rows."""
-    spill = Spill(scratch.path)
+    spill = Spill(scratch)
     arrays = {name: np.array(column, dtype=np.int64) for name, column in columns.items()}
     limits = range(0, max(len(arrays["start"]), 1), 4)
     blocks = [{name: column[at : at + 4] for name, column in arrays.items()} for at in limits]

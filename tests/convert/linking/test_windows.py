@@ -39,7 +39,7 @@ def stored(rows, scratch):
         "name": name,
         "external": np.arange(len(start)),
     }
-    spill = Spill(scratch.path)
+    spill = Spill(scratch)
     limits = range(0, max(len(rows), 1), _BLOCK)
     return Columns(
         spill,
