@@ -17,7 +17,7 @@ from profkit.analyze.shared.paired import (
 from profkit.cli import run
 from profkit.cli.captured_pairs import CapturedPairs, captured_pairs
 from profkit.cli.comparison import Comparison, compared_runs, judge, measured_change
-from profkit.cli.explained import draw, explained
+from profkit.cli.explained import EXPLAINED, draw, explained_of
 from profkit.cli.git_revisions import revision, worktrees
 from profkit.cli.measured_run import METRICS, measured
 from profkit.cli.run_folders import RunFolder
@@ -56,7 +56,8 @@ def _compared(args: argparse.Namespace, sides: Sides, wanted: int) -> Comparison
         anyway=args.anyway,
     )
     # Without a difference there is nothing to explain.
-    whole = sides if found.differs else sides.with_common("tool=[]")
+    unexplained = found.differing & EXPLAINED
+    whole = sides if unexplained else sides.with_common("tool=[]")
     dag = Dag(load(whole.with_common(f"repeats={captured.count}").words))
     pairing = captured.pairing
     targets = [file for one in dag.plan.runs for file in dag.run_files(one)]
@@ -66,8 +67,8 @@ def _compared(args: argparse.Namespace, sides: Sides, wanted: int) -> Comparison
         measured(RunFolder(Path("results/runs", name))) for name in (pairing.a, pairing.b)
     )
     found = compared_runs(before, after, band=args.band, confidence=confidence, anyway=args.anyway)
-    if found.differs:
-        found = replace(found, why=explained(before, after))
+    if unexplained:
+        found = replace(found, why=explained_of(unexplained, before, after))
         draw(args.flame_graph, before, after)
     found = replace(found, pairing=pairing)
     keep(pairing.name, found)

@@ -44,10 +44,10 @@ class Comparison:
         return tuple(difference for difference in self.found if difference.is_decisive)
 
     @property
-    def differs(self) -> bool:
-        """Whether the step time is known to differ."""
-        judgement = self.judgements.get("step_time")
-        return judgement is not None and judgement.outcome in (Outcome.HIGHER, Outcome.LOWER)
+    def differing(self) -> frozenset[str]:
+        """Metrics that are known to differ."""
+        known = (Outcome.HIGHER, Outcome.LOWER)
+        return frozenset(word for word, one in self.judgements.items() if one.outcome in known)
 
 
 def compared_runs(

@@ -18,6 +18,9 @@ from profkit.core.formatting import counted, milliseconds, shortened, size
 _MS = 1e6
 _BARS = 3
 _SMALL = 0.02
+EXPLAINED = frozenset({"step_time", "peak_memory"})
+"""Metrics of which it is known what they consist of."""
+_OF_TIME = frozenset({"step_time", "throughput", "energy"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,6 +41,15 @@ def explained(before: MeasuredRun, after: MeasuredRun) -> Why:
     return Why(
         step_time=waterfall(causes[0], causes[1], timed) if causes[0] and causes[1] else None,
         peak_memory=memory_waterfall(peaks[0], peaks[1]) if peaks[0] and peaks[1] else None,
+    )
+
+
+def explained_of(metrics: frozenset[str], before: MeasuredRun, after: MeasuredRun) -> Why:
+    """Return the waterfalls of `metrics` alone, by the names that users type."""
+    found = explained(before, after) if metrics else Why()
+    return Why(
+        step_time=found.step_time if metrics & _OF_TIME else None,
+        peak_memory=found.peak_memory if "peak_memory" in metrics else None,
     )
 
 

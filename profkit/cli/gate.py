@@ -12,7 +12,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -28,7 +28,7 @@ from profkit.analyze.shared.paired import (
     judged,
 )
 from profkit.cli.comparison import notes
-from profkit.cli.explained import Why, explained, lines
+from profkit.cli.explained import explained_of, lines
 from profkit.cli.measured_run import (
     METRICS,
     MeasuredRun,
@@ -47,7 +47,6 @@ from profkit.core.formatting import counted
 USAGE = 2
 _CONDITION = re.compile(r"\s*(\w+)\s*([<>])\s*([+-]?\d+(?:\.\d+)?)\s*%\s*")
 _CONFIDENCE = 0.95
-_OF_TIME = {"step_time", "throughput", "energy"}
 
 
 class Answer(StrEnum):
@@ -142,13 +141,8 @@ def _run(args: argparse.Namespace) -> list[Checked]:
 
 def _why(baseline: MeasuredRun, run: MeasuredRun, checked: Sequence[Checked]) -> Iterator[str]:
     """Yield the causes of what failed, and of nothing else."""
-    failed = {one.condition.metric for one in checked if one.answer is Answer.FAIL}
-    found = explained(baseline, run) if failed else Why()
-    if not failed & _OF_TIME:
-        found = replace(found, step_time=None)
-    if "peak_memory" not in failed:
-        found = replace(found, peak_memory=None)
-    yield from lines(found)
+    failed = frozenset(one.condition.metric for one in checked if one.answer is Answer.FAIL)
+    yield from lines(explained_of(failed, baseline, run))
 
 
 def _reference(name: str) -> MeasuredRun:

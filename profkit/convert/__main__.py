@@ -24,7 +24,7 @@ from profkit.convert._gone_files import apart, parts_of
 from profkit.convert._harness_tables import hosts_table, rank_of, steps_table
 from profkit.convert._join_parts import Part, file_label, join, referenced_rows, with_unique_ids
 from profkit.convert._parquet import write
-from profkit.convert._part_tables import known_ranks, noting_ranks, part_column, write_part
+from profkit.convert._part_tables import noting_ranks, ranks_in, write_part
 from profkit.convert._parts_of_ranks import FILES, copy_files, read_parts, write_parts
 from profkit.convert.base import Raw
 from profkit.core import job_usage, progress_events, registry, run_settings
@@ -351,7 +351,7 @@ def _converted(tool: str, raw: Raw, files: Path, folder: Path, is_small: bool) -
     for name, table in converted.tables.items():
         if callable(table):
             rows[name] = table(path := folder / f"{name}.parquet")
-            ranks |= known_ranks(part_column(path, "rank"))
+            ranks |= ranks_in(path)
         else:
             chunks = [table] if isinstance(table, pa.Table) else table
             # Of a thousand ranks most tables are empty, and a file takes as long as a small table.

@@ -35,6 +35,14 @@ def write_part(
     return rows
 
 
+def ranks_in(path: Path) -> set[int]:
+    """Return the known ranks of the rows of one file; where statistics suffice, nothing is read."""
+    known = spans(path, "rank")
+    if any(least != most for least, most in known):
+        return known_ranks(part_column(path, "rank"))
+    return {least for least, _ in known if least >= 0}
+
+
 def known_ranks(ranks: NDArray[Any]) -> set[int]:
     """Return the ranks in a column `rank`; most are of one alone."""
     if len(ranks) and ranks[0] == ranks[-1] and (ranks == ranks[0]).all():

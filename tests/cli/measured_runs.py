@@ -78,6 +78,17 @@ def leave_run(  # noqa: PLR0913 - what a run may be
         leave_result(run, "causes", Result(tables=tables))
 
 
+def leave_peak(run, **sizes):
+    """Leave what filled the peak of a run: MiB by part of it."""
+    parts = tuple((0, path, size * 2**20) for path, size in sizes.items())
+    tables = {
+        "parts": Table(title="", columns=("rank", "part", "size_bytes"), rows=parts),
+        "stacks": Table(title="", columns=("rank", "stack", "size_bytes"), rows=()),
+    }
+    peak = Metric(value=sum(sizes.values()) * 2**20, unit="bytes", title="")
+    leave_result(run, "memory_peak", Result(metrics={"peak_bytes": peak}, tables=tables))
+
+
 def leave_result(run, analysis, found):
     """Leave what an analysis found of a run."""
     document = result.Document(

@@ -10,9 +10,9 @@ from profkit.cli import main
 from profkit.cli.measured_run import measured
 from profkit.cli.run_folders import run_named
 from profkit.core.errors import InputError
-from profkit.core.result import Abstention, Metric, Result, Table
+from profkit.core.result import Abstention, Result
 from profkit.testing.result_tree import ResultTree
-from tests.cli.measured_runs import MACHINE, STEADY, leave_result, leave_run
+from tests.cli.measured_runs import MACHINE, STEADY, leave_peak, leave_result, leave_run
 from tests.cli.test_show import write_trace
 
 
@@ -88,25 +88,15 @@ def test_the_difference_is_drawn_as_a_flame_graph_with_noise_in_grey(folder, cap
     assert "hsl(5 75%" not in (folder / "graph.svg").read_text()
 
 
+FILLING = ("forward;Net;aten::mm", "optimizer;;")
+
+
 def test_what_fills_the_peak_says_why_it_differs(folder, capsys):
     for name, sizes in (("one", (70, 20)), ("two", (70, 50))):
         leave_run(folder, name, [100], second=30 * (name == "two"))
-        parts = tuple(
-            (0, path, size * 2**20)
-            for path, size in zip(("forward;Net;aten::mm", "optimizer;;"), sizes, strict=True)
-        )
-        tables = {
-            "parts": Table(title="", columns=("rank", "part", "size_bytes"), rows=parts),
-            "stacks": Table(title="", columns=("rank", "stack", "size_bytes"), rows=()),
-        }
-        peak = Metric(value=100 * 2**20 + sizes[1] * 2**20, unit="bytes", title="")
-        leave_result(
-            folder / "results/runs" / name,
-            "memory_peak",
-            Result(metrics={"peak_bytes": peak}, tables=tables),
-        )
+        leave_peak(folder / "results/runs" / name, **dict(zip(FILLING, sizes, strict=True)))
     assert compared(capsys)[-2:] == [
-        "why, from 120 MiB to 150 MiB allocated at the peak:",
+        "why, from 90 MiB to 120 MiB allocated at the peak:",
         "  +30 MiB  optimizer",
     ]
     why = json.loads("\n".join(compared(capsys, "--json")))["why"]["peak_memory"]

@@ -19,7 +19,7 @@ from profkit.planning.model import Pairing
 from profkit.planning.sides import Sides
 from profkit.report.kept_comparison import data, read_comparison, with_comparison
 from profkit.report.result_tree import Run, Selected
-from tests.cli.measured_runs import STEADY, leave_run
+from tests.cli.measured_runs import STEADY, leave_peak, leave_run
 
 PAIRING = Pairing(a="x-b4-1-a77", b="x-b8-2-b77", coin=0)
 LONG = np.concatenate([STEADY, STEADY[::-1], STEADY, STEADY[:2]])
@@ -41,9 +41,9 @@ def captures(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     planned = []
 
-    def leave(before, after):
-        leave_run(tmp_path, PAIRING.a, before)
-        leave_run(tmp_path, PAIRING.b, after, batch=8, second=30, noisy=(2,))
+    def leave(before, after, peaks=((), ())):
+        leave_run(tmp_path, PAIRING.a, before, peaks=peaks[0])
+        leave_run(tmp_path, PAIRING.b, after, batch=8, second=30, noisy=(2,), peaks=peaks[1])
 
         def pairs(sides, most, _args):
             planned.append(sides)
@@ -103,6 +103,18 @@ def test_nothing_is_traced_where_there_is_nothing_to_explain(captures, capsys):
     out, progress = capsys.readouterr()
     assert json.loads(out)["coin"] == 0
     assert not progress
+
+
+def test_a_peak_that_alone_differs_is_explained_alone(captures, capsys, tmp_path):
+    planned = captures(100 * STEADY, 100 * STEADY[::-1], peaks=([300] * 6, [400] * 6))
+    for name, kept in ((PAIRING.a, 300), (PAIRING.b, 400)):
+        leave_peak(tmp_path / "results/runs" / name, **{"forward;Net;aten::mm": kept})
+    assert main(["compare", "--a", "", "--b", "", "--quiet"]) == 0
+    assert "tool=[]" not in planned[1]
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "why, from 300 MiB to 400 MiB allocated at the peak:",
+        "  +100 MiB  forward, Net, aten::mm",
+    ]
 
 
 @pytest.mark.parametrize(("spread", "count"), [(1, 6), (8, 20)])

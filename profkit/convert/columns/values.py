@@ -35,6 +35,8 @@ EXACT_BELOW_US = 2.0**43
 _WHOLE_BELOW_US = LATEST_NS / 1000 - 1
 _TRAILING_NUMBER = re.compile(r"-?\d+$")
 _WORD = 2**64
+_SHORT_JSON, _REMEMBERED_JSON = 256, 1 << 13
+"""The files of many ranks repeat each other's shapes: bytes of those, and how many are kept."""
 _DIGITS = 18
 
 
@@ -171,7 +173,13 @@ def _identifier(value: Any, names: dict[str, int]) -> int:
     return names.setdefault(value, -2 - len(names))
 
 
-@lru_cache(1 << 13)  # the files of many ranks repeat each other's shapes
 def compact_json(text: bytes) -> str:
     """Return JSON without white space, "" for none."""
+    return (_compact_again if len(text) <= _SHORT_JSON else _compact)(text)
+
+
+def _compact(text: bytes) -> str:
     return msgspec.json.format(text, indent=-1).decode("utf-8", "replace") if text else ""
+
+
+_compact_again = lru_cache(_REMEMBERED_JSON)(_compact)
