@@ -77,17 +77,27 @@ class Step:
 
     @property
     def times(self) -> dict[str, float]:
-        """Exposed ms per step of each cause and of what it consists of, on the rank that decides.
+        """Exposed ms per step of each cause and of what it consists of; the first has most.
 
-        The first has most; this is the gain that the verdict gives.
+        Of the rank that decides this is the gain that the verdict gives; of the one with most to
+        do, for which others wait, it is what they would wait less.
         """
-        decides = self._rows["rank"].isin(self._ranks.index[self._decides]).to_numpy()
+        traced = self._rows["ms_per_step"].to_numpy(np.float64)
+        busy = self._of_ranks(traced * ~self._waits).mean(axis=0)
+        found: dict[str, float] = {}
+        for rank in (self._ranks.index[self._decides], self._ranks.index[[busy.argmax()]]):
+            of_rank = self._rows["rank"].isin(rank).to_numpy()
+            for name, time in self._times(traced * of_rank).items():
+                found[name] = max(time, found.get(name, 0.0))
+        return dict(sorted(found.items(), key=lambda pair: -pair[1]))
+
+    def _times(self, ms_per_step: Times) -> dict[str, float]:
         repeats = max(self._rows["repeat"].nunique(), 1)
         sums: dict[str, float] = {}
-        for ids, time, counts in zip(self._ids, self._rows["ms_per_step"], decides, strict=True):
+        for ids, time in zip(self._ids, ms_per_step.tolist(), strict=True):
             for name in ids:
-                sums[name] = sums.get(name, 0.0) + float(time) * bool(counts) / repeats
-        return dict(sorted(sums.items(), key=lambda pair: -pair[1]))
+                sums[name] = sums.get(name, 0.0) + time / repeats
+        return sums
 
     def without(
         self,

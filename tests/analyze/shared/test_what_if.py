@@ -153,6 +153,12 @@ def test_a_rank_that_waits_for_others_gains_nothing_by_itself(less, expected):
         ranks=RANKS_OF_TWO,
     )
     assert times(two.without(less)) == expected
+    # What rank 0 waits for is among the causes as well.
+    assert two.times == {"cpu_operators": 8.0, WAITING.partition(".")[0]: 4.0} | {
+        WAITING: 4.0,
+        "python": 4.0,
+        "loading_data": 2.0,
+    }
 
 
 def test_less_work_for_a_gpu_gains_until_the_cpu_is_the_limit():
