@@ -38,6 +38,8 @@ def main(argv: Sequence[str]) -> int:
     is_of_runs = args.a is None and args.b is None and args.revisions is None
     if is_of_runs and (len(args.words) != 2 or command):  # noqa: PLR2004 - A and B
         parser.error("name two runs, or two sides with --a and --b, or --revisions A,B")
+    if args.revisions is not None and args.revisions.count(",") != 1:
+        parser.error(f"--revisions {args.revisions}: name two, as in main,HEAD")
     if not is_of_runs and args.revisions is None:
         if args.a is None or args.b is None:
             parser.error("--a and --b belong together; an empty one, --a '', is as it is")

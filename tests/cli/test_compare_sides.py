@@ -170,5 +170,7 @@ def test_pairs_are_timed_without_tools_and_other_analyses():
 
 
 def test_revisions_are_two(capsys):
-    assert main(["compare", "--revisions", "main"]) == 1
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", "--revisions", "main"])
+    assert ended.value.code == 2
     assert "name two, as in main,HEAD" in capsys.readouterr().err
