@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import FrameType
 from typing import Self
@@ -66,8 +66,9 @@ class Snakemake:
     def _started(self, words: Sequence[str], variables: Mapping[str, str]) -> Forked:
         if not (process := self._loaded()):
             return forked.start(partial(_be_snakemake, words), variables)
-        with os.fdopen(self._orders, "w") as pipe:
-            # Not the one that it was forked with, which was that of loading libraries.
+        # One that could not be loaded has said why, and ended.
+        with suppress(BrokenPipeError), os.fdopen(self._orders, "w") as pipe:
+            # The whole environment: it was forked with that of loading libraries.
             order = (words, {**os.environ, **variables}, job_server.address())
             pipe.write(f"{json.dumps(order)}\n")
         return process

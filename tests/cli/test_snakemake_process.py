@@ -56,3 +56,12 @@ def test_a_second_one_is_started_anew(snakemake):
         with snakemake.running(["x"], {}) as process:
             assert process.output.read().startswith("['x']")
             assert process.wait(LIMIT_S) == 0
+
+
+def test_one_that_cannot_be_loaded_says_why(snakemake, monkeypatch):
+    monkeypatch.setitem(sys.modules, "snakemake.cli", None)
+    snakemake.load()
+    snakemake._loading.wait(LIMIT_S)
+    with snakemake.running(["x"], {}) as process:
+        assert "ModuleNotFoundError: import of snakemake.cli halted" in process.output.read()
+        assert process.wait(LIMIT_S) == 1
