@@ -84,7 +84,7 @@ def nearest(rows: Rows, parent: Rows, skipped: NDArray[np.bool_]) -> Rows:
 class NearestAbove:
     """The nearest call above each one that counts, as the rows of a table come in portions.
 
-    A call comes after the one that made it.
+    A call comes after the one that made it: one that does not has no call above it.
     """
 
     def __init__(self) -> None:
@@ -106,6 +106,8 @@ class NearestAbove:
         more = 2 + max(int(call.max()), int(caller.max())) - len(known)
         known = np.pad(known, (0, max(more, 0)), constant_values=-1)
         parent = positions(call, caller)
+        # Damaged tables have calls that call themselves.
+        parent = np.where(parent < np.arange(len(call)), parent, -1)
         top = nearest(np.arange(len(call)), parent, ~counted & (parent >= 0))
         # The last entry stands for no caller.
         own = np.where(counted[top], call[top], known[caller[top]])

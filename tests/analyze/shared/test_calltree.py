@@ -61,6 +61,11 @@ def test_the_call_above_is_found_in_an_earlier_portion():
         assert found == [expected for *_, expected in rows]
 
 
+def test_a_call_that_calls_itself_or_its_caller_has_none_above():
+    calls = pd.DataFrame({"rank": 0, "repeat": 0, "call": [0, 1, 2], "caller": [0, 2, 1]})
+    assert calltree.NearestAbove().of(calls, np.zeros(3, dtype=bool)).tolist() == [-1, -1, -1]
+
+
 def test_sums_reach_every_row_above():
     parent = np.array([-1, 0, 1, 0])
     rows, values = np.array([2, 3, 2, -1]), np.array([5, 7, 1, 100])
