@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import wraps
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args, get_origin
 
 import pandas as pd
@@ -301,6 +302,7 @@ def _in_portions(function: Callable[..., Result]) -> Callable[..., Result]:
     kinds = {name: _unmarked(kind) for name, kind in _annotations(function).items()}
     large = [name for name, kind in kinds.items() if kind is LargeTable]
 
+    @wraps(function)
     def run(**inputs: Any) -> Result:
         frames = {name: rows for name in large if isinstance(rows := inputs[name], pd.DataFrame)}
         return function(**inputs | {name: LargeTable.of(rows) for name, rows in frames.items()})
