@@ -106,9 +106,12 @@ def with_named_ranks(config: Configuration, overrides: Sequence[str]) -> Configu
     """
     if config.launcher["name"] != "command":
         return config
+    command = config.workload.get("command", "")
     try:
-        words = shlex.split(config.workload.get("command", ""))
+        words = shlex.split(command) if isinstance(command, str) else None
     except ValueError:
+        words = None
+    if words is None:
         return config  # the workload's own check says what is wrong
     is_given = any(word.partition("=")[0] == "world_size" for word in overrides)
     named = named_ranks(words)

@@ -7,6 +7,7 @@ import pytest
 from profkit.core import resources
 from profkit.core.errors import ConfigError
 from profkit.core.settings import checked
+from profkit.planning.build import make
 from profkit.planning.command_line import as_override, named_ranks, with_named_ranks
 from profkit.planning.compose import compose_all
 from profkit.planning.configuration import Configuration
@@ -47,6 +48,13 @@ def test_a_number_of_ranks_that_contradicts_the_command_is_refused():
     assert ranks(command) == ranks(command, "world_size=2") == 2
     assert (ranks("python t.py"), ranks("python t.py", "world_size=4")) == (1, 4)
     assert ranks(command.replace("2", "${world_size}"), "world_size=4") == 4
+
+
+@pytest.mark.parametrize("command", ["[python,t.py]", "7"])
+def test_a_command_that_is_no_text_is_refused(command):
+    words = ["workload=script", "launcher=command", f"workload.command={command}"]
+    with pytest.raises(ConfigError, match=r"workload\.command: Input should be a valid string"):
+        make(resources.CONF, words)
 
 
 @pytest.mark.parametrize("word", NASTY)
