@@ -106,6 +106,11 @@ def text(comparison: Comparison) -> Iterator[str]:
         yield f"not measured in a repeat of both: {', '.join(missing)}"
     yield from (f"note: {note}" for note in notes(before, after))
     yield from lines(comparison.why)
+    if "peak_memory" in comparison.differing and comparison.why.peak_memory is None:
+        yield (
+            "what fills the peaks was not recorded: +tool=memory_snapshot records it on GPUs, "
+            "+tool=host_memory on CPUs"
+        )
 
 
 def sentences(comparison: Comparison) -> Iterator[str]:
