@@ -52,8 +52,10 @@ def test_a_slower_run_that_takes_less_memory_is_said_to_be_both(folder, capsys):
         "peak memory 200 MiB -> 150 MiB: less, -25.0% (95% interval -25.0% to -25.0%, 6 pairs)",
         "not measured in a repeat of both: throughput",
         "note: batches differ, 2 -> 4: for throughput, add workload.samples='${batch}'",
-        "what fills the peaks was not recorded: +tool=memory_snapshot records it on GPUs, "
-        "+tool=host_memory on CPUs",
+        (
+            "what fills the peaks was not recorded: +tool=memory_snapshot records it on GPUs, "
+            "+tool=host_memory on CPUs"
+        ),
     ]
     made = json.loads("\n".join(compared(capsys, "--json")))
     assert made["metrics"]["step_time"]["outcome"] == "higher"
