@@ -108,8 +108,8 @@ def text(comparison: Comparison) -> Iterator[str]:
     yield from lines(comparison.why)
     if "peak_memory" in comparison.differing and comparison.why.peak_memory is None:
         yield (
-            "what fills the peaks was not recorded: +tool=memory_snapshot records it on GPUs, "
-            "+tool=host_memory on CPUs"
+            "what fills the peaks was not recorded: +tool=memory_snapshot records tensors, "
+            "+tool=host_memory what else a CPU holds"
         )
 
 

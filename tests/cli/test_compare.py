@@ -53,8 +53,8 @@ def test_a_slower_run_that_takes_less_memory_is_said_to_be_both(folder, capsys):
         "not measured in a repeat of both: throughput",
         "note: batches differ, 2 -> 4: for throughput, add workload.samples='${batch}'",
         (
-            "what fills the peaks was not recorded: +tool=memory_snapshot records it on GPUs, "
-            "+tool=host_memory on CPUs"
+            "what fills the peaks was not recorded: +tool=memory_snapshot records tensors, "
+            "+tool=host_memory what else a CPU holds"
         ),
     ]
     made = json.loads("\n".join(compared(capsys, "--json")))
