@@ -98,7 +98,7 @@ def _be_snakemake(words: Sequence[str]) -> None:
     # Interrupted and not killed, it cancels its jobs on a cluster.
     process_tree.die_with_parent(signal.SIGINT if _is_on_cluster(words) else signal.SIGKILL)
     sys.argv = ["snakemake", *words]
-    # Here, and not in the process that plans: it takes as long as to plan.
+    # Not in the process that plans: that takes as long as to plan.
     importlib.import_module("snakemake.cli").main()
 
 

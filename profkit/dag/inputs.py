@@ -279,17 +279,6 @@ class Dag:
             if name in run.analyses
         ]
 
-    def priority(self, analysis: str) -> int:
-        """Return how many analyses wait for `analysis`, one after the other."""
-        return max(
-            (
-                1 + self.priority(other)
-                for other, needs in self.plan.analyses.items()
-                if analysis in needs.results
-            ),
-            default=0,
-        )
-
     def analysis_settings(self, analysis: str) -> PlanFunction:
         """Return the params function for the settings of `analysis`."""
         return lambda wildcards: as_json(self.settings(analysis, wildcards))

@@ -180,6 +180,11 @@ class Plan:
         names = dict.fromkeys(name for run in self.runs for name in run.comparisons)
         return {name: [run for run in self.runs if name in run.comparisons] for name in names}
 
+    def waiting_for(self, analysis: str) -> int:
+        """Return how many analyses wait for `analysis`, one after the other."""
+        of = (name for name, needs in self.analyses.items() if analysis in needs.results)
+        return max((1 + self.waiting_for(name) for name in of), default=0)
+
     def tools_making(self, run: Run, table: str) -> list[str]:
         """Return the tools of `run` that make `table`."""
         return [name for name in run.tools if table in self.tools[name].tables]

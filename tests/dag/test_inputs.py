@@ -216,8 +216,8 @@ def test_an_analysis_that_others_wait_for_comes_before_those():
     chain = {"last": ("middle", "aside"), "middle": ("first",), "aside": (), "first": ()}
     one = plan.analyses["steps"]
     analyses = {name: replace(one, results=results) for name, results in chain.items()}
-    waiting = Dag(replace(plan, analyses=analyses))
-    assert {name: waiting.priority(name) for name in chain} == {
+    waiting = replace(plan, analyses=analyses)
+    assert {name: waiting.waiting_for(name) for name in chain} == {
         "first": 2,
         "middle": 1,
         "aside": 1,

@@ -12,7 +12,7 @@ for analysis, needs in dag.plan.analyses.items():
             f"{folder}/analyze/{analysis}.json",
         log:
             f"{folder}/logs/analyze/{analysis}.log",
-        priority: dag.priority(analysis)
+        priority: dag.plan.waiting_for(analysis)
         localrule: True
         conda:
             "../../envs/analyze.yaml"
@@ -46,7 +46,7 @@ for analysis in dag.batches.mapped_analyses():
             f"results/runs/{{run}}/maps/{analysis}/{{batch}}.json",
         log:
             f"results/runs/{{run}}/logs/maps/{analysis}.{{batch}}.log",
-        priority: dag.priority(analysis)
+        priority: dag.plan.waiting_for(analysis)
         conda:
             "../../envs/analyze.yaml"
         params:
