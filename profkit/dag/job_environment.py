@@ -39,5 +39,5 @@ def start_job_server(analyses: Iterable[str]) -> None:
 
 
 def start_loaded_launchers(runs: Iterable[Run]) -> None:
-    """Start the process that loads what starts the ranks of the captures of `runs`."""
-    loaded_launcher.serve(run.behaviour["launcher"] for run in runs)
+    """Start the process that loads what the captures of `runs` start with."""
+    loaded_launcher.serve(run.behaviour for run in runs)

@@ -88,17 +88,24 @@ def open_streams() -> None:
     sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
 
 
-def end_with(work: Callable[[], object]) -> NoReturn:
-    """Do `work` in this fork and end it: nothing of the process that was forked goes on."""
+def end_with(work: Callable[[], object], *, keeps_exit_functions: bool = False) -> NoReturn:
+    """Do `work` in this fork and end it: nothing of the process that was forked goes on.
+
+    What libraries have registered there to be called at the end is called only if it
+    `keeps_exit_functions`.
+    """
     status = 1
     try:
-        atexit._clear()  # noqa: SLF001 - those of the process that was forked
+        if not keeps_exit_functions:
+            atexit._clear()  # noqa: SLF001
         # What is there already is not gone through again and again, so that it stays shared.
         gc.freeze()
         work()
         status = 0
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            sys.stderr.write(f"{end.code}\n")
     except BaseException:  # noqa: BLE001 - as of any process, before its end
         traceback.print_exc()
     finally:

@@ -21,6 +21,10 @@ class BaseWorkload(Settings):
     has_only_replicas: ClassVar[bool] = False
     """Whether its ranks are data-parallel replicas, whatever ``parallel`` says."""
 
+    rank_modules: ClassVar[tuple[str, ...] | None] = None
+    """Modules that each of several ranks loads beside PyTorch: ranks may then be forks of a process
+    that has loaded them. None where each is to be a program of its own."""
+
     def check(self, folder: Path) -> str:
         """Return why this workload cannot run in `folder`, or "" if it can."""
         del folder

@@ -25,6 +25,7 @@ class Workload(BaseWorkload):
     """Composed from ``conf/workload/infer.yaml``."""
 
     has_only_replicas: ClassVar = True
+    rank_modules: ClassVar = ()
 
     workers: NonNegativeInt = 0
     """Processes that a rank's DataLoader makes batches in; 0 makes them between the steps."""

@@ -28,6 +28,7 @@ class Workload(BaseWorkload):
     """Composed from ``conf/workload/train.yaml``."""
 
     has_only_replicas: ClassVar = True
+    rank_modules: ClassVar = ("torch._dynamo",)
 
     optimizer: Literal["adamw", "sgd"] = "adamw"
     """Update rule; adamw keeps two further values per parameter, sgd none."""

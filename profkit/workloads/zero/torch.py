@@ -118,7 +118,6 @@ class Backend(BaseBackend):
 def _replicated(
     process: "Process", model: "nn.Module", optimizer_factory: OptimizerFactory
 ) -> Replicated:
-    from torch.distributed.optim import ZeroRedundancyOptimizer
     from torch.nn.parallel import DistributedDataParallel
 
     model = model.to(process.device)
@@ -129,6 +128,9 @@ def _replicated(
     process.compile(model)
     if process.request.sharding().stage == 0:
         return Replicated(process, model, optimizer_factory(model.parameters()))
+    # Loads all of FSDP.
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
     kind: Any = optimizer_factory.func
     optimizer = ZeroRedundancyOptimizer(
         model.parameters(), optimizer_class=kind, **optimizer_factory.keywords

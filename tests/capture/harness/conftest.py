@@ -14,7 +14,7 @@ def server(monkeypatch):
     """Serve launchers for what this process starts; return the process that does."""
     before = set(psutil.Process().children())
     monkeypatch.setenv(caller_environment.LOADED_LAUNCHER, "")
-    loaded_launcher.serve([SETTINGS])
+    loaded_launcher.serve([{"launcher": SETTINGS, "workload": {"name": "train"}}])
     (process,) = set(psutil.Process().children()) - before
     yield process
     job_server.stop()

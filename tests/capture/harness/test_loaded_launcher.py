@@ -157,5 +157,5 @@ def of_token():
 )
 def test_what_cannot_be_loaded_needs_no_server(settings, monkeypatch):
     monkeypatch.delenv(caller_environment.LOADED_LAUNCHER, raising=False)
-    loaded_launcher.serve([settings])
+    loaded_launcher.serve([{"launcher": settings}])
     assert caller_environment.LOADED_LAUNCHER not in os.environ
