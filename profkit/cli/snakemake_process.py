@@ -16,6 +16,8 @@ from profkit.process import caller_environment, forked, job_server, process_tree
 from profkit.process.forked import Forked
 
 _STOP_S = 20
+_LOADED_LATER = ("smart_open", "profkit.dag.job_environment", "profkit.dag.staleness")
+"""Modules that Snakemake loads once it has read its words, or the Snakefile."""
 
 
 class Snakemake:
@@ -81,7 +83,10 @@ class Snakemake:
 def _load_and_wait(reading: int, orders: int) -> None:
     os.close(orders)
     process_tree.die_with_parent(signal.SIGKILL)
-    importlib.import_module("snakemake.cli")
+    # The parser of its words loads plugins, which keep loaded.
+    importlib.import_module("snakemake.cli").get_argument_parser()
+    for module in _LOADED_LATER:
+        importlib.import_module(module)
     gc.enable()
     with os.fdopen(reading) as pipe:
         # Not to its end: other forks have it open too.
