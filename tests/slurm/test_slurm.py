@@ -30,7 +30,7 @@ QUOTED = "+launcher.env.QUOTED='a \"b c\" d'"
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory):
-    """Start a Slurm of two hosts, n0 and n1."""
+    """Start a Slurm of two hosts, n0 and n1; return a function that does more with it."""
     missing = [name for name in PROGRAMS if not shutil.which(name)]
     reason = f"not on PATH: {', '.join(missing)}" if missing else ""
     if Path("/etc/slurm/slurm.conf").exists() or os.geteuid():
@@ -40,11 +40,15 @@ def hosts(tmp_path_factory):
     if reason:
         pytest.skip(reason)
     folder = tmp_path_factory.mktemp("slurm")
+
+    def ask(action):
+        subprocess.run([CLUSTER, action, folder], check=True, timeout=LIMIT_S)
+
     try:
-        subprocess.run([CLUSTER, "start", folder], check=True, timeout=LIMIT_S)
-        yield
+        ask("start")
+        yield ask
     finally:
-        subprocess.run([CLUSTER, "stop", folder], check=True, timeout=LIMIT_S)
+        ask("stop")
 
 
 def profkit(folder, *words):
@@ -102,6 +106,61 @@ def test_a_job_that_is_cancelled_leaves_no_process(tmp_path):
     finally:
         running.kill()
         running.wait()
+
+
+def test_a_host_that_dies_leaves_no_process_and_the_next_run_makes_what_it_took_with_it(
+    hosts, tmp_path
+):
+    asked_for = ("zero=none,zero2", *SMALL, *HOSTS, "steps=6", "warmup_steps=1")
+    running = profkit(tmp_path, "run", "--on", "slurm", *asked_for, *LOOKS)
+    try:
+        until(
+            lambda: running.poll() is not None or len(ranks(tmp_path)) >= 2,
+            lambda: (tmp_path / "printed").read_text() + asked("squeue") + asked("sinfo"),
+        )
+        hosts("lose")
+        until(lambda: not ranks(tmp_path), lambda: ranks(tmp_path))
+        hosts("regain")
+        assert running.wait(LIMIT_S) == 1
+    finally:
+        running.kill()
+        running.wait()
+    status = profkit(tmp_path, "run", "--on", "slurm", *asked_for, *LOOKS).wait(LIMIT_S)
+    assert status == 0, (tmp_path / "printed").read_text()
+    records = [*tmp_path.glob("results/runs/*/capture/baseline/rep0/capture.json")]
+    assert [json.loads(record.read_text())["status"] for record in records] == ["ok", "ok"]
+    assert (tmp_path / "results/report.html").is_file()
+
+
+SLOW_ON_N1 = """
+import os, time
+import torch
+from torch import distributed, nn
+
+distributed.init_process_group("gloo")
+model = nn.parallel.DistributedDataParallel(nn.Linear(64, 64))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for _ in range(10):
+    if os.uname().nodename == "n1":
+        time.sleep(0.2)
+    optimizer.zero_grad()
+    model(torch.randn(8, 64)).sum().backward()
+    optimizer.step()
+distributed.destroy_process_group()
+"""
+
+
+@pytest.mark.usefixtures("hosts")
+def test_a_slow_host_is_named(tmp_path):
+    (tmp_path / "train.py").write_text(SLOW_ON_N1)
+    program = ("workload=script", 'workload.command="train.py"', "tool=[torch_profiler]")
+    asked_for = (*program, "analysis=[stragglers]", *SMALL[2:], *HOSTS, *LOOKS)
+    status = profkit(tmp_path, "run", "--on", "slurm", *asked_for).wait(LIMIT_S)
+    assert status == 0, (tmp_path / "printed").read_text()
+    [path] = tmp_path.glob("results/runs/*/analyze/stragglers.json")
+    [finding] = json.loads(path.read_text())["result"]["findings"]
+    assert finding["evidence"]["host"] == "n1"
+    assert "waiting is for host n1: its only rank is late (rank 1)" in finding["message"]
 
 
 def asked(*command):
