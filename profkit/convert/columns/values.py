@@ -34,7 +34,8 @@ EXACT_BELOW_US = 2.0**43
 _WHOLE_BELOW_US = LATEST_NS / 1000 - 1
 _TRAILING_NUMBER = re.compile(r"-?\d+$")
 _WORD = 2**64
-_REMEMBERED_BYTES = 4 << 20
+_REMEMBERED_BYTES = 1 << 20
+"""Of JSON whose short form is remembered: the shapes of some thousand operators."""
 _DIGITS = 18
 
 
