@@ -12,7 +12,6 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from profkit.convert._gone_files import apart, parts_of
 from profkit.convert._harness_tables import hosts_table, rank_of, steps_table
 from profkit.convert._join_parts import Part, file_label, join, referenced_rows, with_unique_ids
 from profkit.convert._parquet import write
-from profkit.convert._part_tables import noting_ranks, ranks_in, write_part
+from profkit.convert._part_tables import write_tables
 from profkit.convert._parts_of_ranks import FILES, copy_files, read_parts, write_parts
 from profkit.convert.base import Raw
 from profkit.core import job_usage, progress_events, registry, run_settings
@@ -346,24 +345,13 @@ def _convert_one(tool: str, raw: Raw, files: Path, folder: Path, is_small: bool)
 def _converted(tool: str, raw: Raw, files: Path, folder: Path, is_small: bool) -> Part:
     converted = converter(tool).run(raw, files)
     folder.mkdir()
-    rows: dict[str, int] = {}
-    ranks: set[int] = set()
-    for name, table in converted.tables.items():
-        if callable(table):
-            rows[name] = table(path := folder / f"{name}.parquet")
-            ranks |= ranks_in(path)
-        else:
-            chunks = [table] if isinstance(table, pa.Table) else table
-            # Of a thousand ranks most tables are empty, and a file takes as long as a small table.
-            some = (chunk for chunk in chunks if len(chunk))
-            if (first := next(some, None)) is not None:
-                every, behind = noting_ranks(ranks, chain([first], some)), raw.cores > 1
-                rows[name] = write_part(folder, name, every, is_small=is_small, behind=behind)
+    behind = raw.cores > 1
+    rows, ranks = write_tables(folder, converted.tables, is_small=is_small, behind=behind)
     return Part(
         raw=raw,
         folder=folder,
         rows=referenced_rows(rows),
-        found_ranks=frozenset(ranks),
+        found_ranks=ranks,
         notes=tuple(converted.notes),
     )
 

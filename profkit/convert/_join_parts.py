@@ -9,6 +9,7 @@ reports around a launcher do: then the later file has the next free ranks.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from profkit.convert import STEPS
 from profkit.convert._parquet import write
-from profkit.convert._part_tables import part_column, part_tables, row_groups, spans
+from profkit.convert._part_tables import PartTable, part_column, part_tables, row_groups, spans
 from profkit.convert.base import Raw
 from profkit.tables import schema
 
@@ -40,9 +41,9 @@ _LEAST = dict.fromkeys(_CORRELATIONS, 1)
 """The least id that is one, where that is not 0."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Part:
-    """The conversion of one raw file: a folder with a file for each table with rows."""
+    """The conversion of one raw file: a folder with the tables that have rows."""
 
     raw: Raw
     folder: Path | None
@@ -58,6 +59,11 @@ class Part:
     """New number of each rank in it; empty if they stay."""
     repeat: int = -1
     """New number of its repeat; -1 if it stays."""
+
+    @cached_property
+    def tables(self) -> dict[str, PartTable]:
+        """Where its tables are, by name."""
+        return part_tables(self.folder)
 
     def with_note(self, text: str, **changes: Any) -> "Part":
         """Return it with some fields changed, and a note on that."""
@@ -176,28 +182,28 @@ class _Seen:
         return moved
 
     def _found(self, part: Part) -> Iterator[tuple[int, int]]:
-        for name, path in part_tables(part.folder).items():
+        for name, table in part.tables.items():
             if name in self.tables:
                 for key in set(self.columns) & set(schema.TABLES[name].names):
-                    yield from _known(path, key)
+                    yield from _known(table, key)
 
 
-def _known(path: Path, name: str) -> list[tuple[int, int]]:
+def _known(table: PartTable, name: str) -> list[tuple[int, int]]:
     """Return the least and the largest id in groups of rows; where some have none, of all rows."""
-    known, none_below = spans(path, name), _LEAST.get(name, 0)
+    known, none_below = spans(table, name), _LEAST.get(name, 0)
     if all(least >= none_below for least, _ in known):
         return known
-    values = part_column(path, name)
+    values = part_column(table, name)
     values = values[values >= none_below]
     return [(int(values.min()), int(values.max()))] if len(values) else []
 
 
 def join(path: Path, name: str, parts: Sequence[Part]) -> None:
     """Make one file of table `name` from those of all parts."""
-    own = parts[0].folder / f"{name}.parquet" if len(parts) == 1 and parts[0].folder else None
-    if own and own.is_file():
+    own = parts[0].tables.get(name) if len(parts) == 1 else None
+    if own and own.is_parquet:
         # Writing once more would take as long as half of the reading.
-        own.replace(path)
+        own.path.replace(path)
     else:
         write(path, name, _joined(name, parts))
 
@@ -209,8 +215,8 @@ def _joined(name: str, parts: Sequence[Part]) -> Iterator[pa.Table]:
     """
     small: list[pa.Table] = []
     for part in parts:
-        path = part_tables(part.folder).get(name)
-        for rows in row_groups(path) if path else ():
+        table = part.tables.get(name)
+        for rows in row_groups(table) if table else ():
             if small and sum(map(len, small)) + len(rows) > _GROUP_ROWS:
                 yield _together(small)
                 small = []

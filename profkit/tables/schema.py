@@ -9,6 +9,7 @@ columns that its tool does not record: they are filled with what is unknown.
 import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -80,16 +81,14 @@ def table(name: str, columns: Mapping[str, Sequence[Any] | Any]) -> pa.Table:
     _check(name, columns)
     rows = len(next(iter(columns.values()), ()))
     arrays = [
-        _coded(columns[field.name], field.type)
-        if field.name in columns
-        else _unknown(field.type, rows)
-        for field in schema
+        _coded(columns[column], kind) if column in columns else _unknown(kind, rows)
+        for column, kind in zip(schema.names, schema.types, strict=True)
     ]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _check(name: str, columns: Iterable[str]) -> None:
-    if unknown := set(columns) - set(TABLES[name].names):
+    if unknown := set(columns).difference(TABLES[name].names):
         raise KeyError(f"table {name!r} has no column {sorted(unknown)}")
 
 
@@ -100,10 +99,10 @@ def _unknown(kind: pa.DataType, rows: int) -> pa.Array:
 
 
 def _coded(values: Any, kind: pa.DataType) -> pa.Array:
-    if isinstance(values, pa.Array | pa.ChunkedArray):
-        return values.cast(kind) if values.type != kind else values
     if isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
         return numbers(values, kind)
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values.cast(kind) if values.type != kind else values
     made = _of_python(values, kind) if isinstance(values, list | tuple | range) else None
     if made is not None:
         return made
@@ -164,8 +163,8 @@ def coded(codes: NDArray[Any], dictionary: pa.StringArray) -> pa.DictionaryArray
 def strings(values: Sequence[str]) -> pa.StringArray:
     """Return `values` as `pyarrow.array` would, without importing pandas."""
     encoded = [value.encode() for value in values]
-    ends = numbers(np.cumsum([0, *map(len, encoded)]), pa.int32())
-    buffers = [None, ends.buffers()[1], pa.py_buffer(b"".join(encoded))]
+    ends = np.fromiter(accumulate(map(len, encoded), initial=0), np.int32, len(encoded) + 1)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
     return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
 
 

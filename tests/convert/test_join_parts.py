@@ -7,7 +7,7 @@ import pytest
 
 from profkit.convert import _join_parts
 from profkit.convert._join_parts import Part, join, with_unique_ids
-from profkit.convert._part_tables import known_ranks, write_part
+from profkit.convert._part_tables import write_tables
 from profkit.convert.base import Raw
 from profkit.tables import schema
 
@@ -22,15 +22,14 @@ def part(request, tmp_path):
         raw = Raw(path=tmp_path / f"rep{repeat}/{name}", label="", rank=rank, repeat=repeat)
         folder = tmp_path / f"part-{name}-{repeat}"
         folder.mkdir()
-        rows, ranks = {}, set()
+        made_of = {}
         for table, of_table in tables.items():
             frame = schema.frame(table, [{"repeat": repeat, **row} for row in of_table])
             columns = {column: frame[column].to_numpy() for column in schema.TABLES[table].names}
-            made = schema.table(table, columns)
-            rows[table] = write_part(folder, table, [made], is_small=request.param)
-            ranks |= known_ranks(columns["rank"])
+            made_of[table] = schema.table(table, columns)
+        rows, ranks = write_tables(folder, made_of, is_small=request.param)
         referenced = _join_parts.referenced_rows(rows)
-        return Part(raw=raw, folder=folder, rows=referenced, found_ranks=frozenset(ranks))
+        return Part(raw=raw, folder=folder, rows=referenced, found_ranks=ranks)
 
     return made
 

@@ -62,6 +62,12 @@ def test_batches_joined_are_what_one_job_makes(tree):
     assert made["status"] == "partial"
 
 
+def test_small_tables_of_a_raw_file_are_one_file(tree):
+    folders = [path for batch in batches(tree) for path in batch.glob("[0-9]*")]
+    assert len(folders) == 9
+    assert {len([*folder.iterdir()]) for folder in folders} == {1}
+
+
 def test_what_people_open_comes_from_all_batches(tree):
     folders = batches(tree)
     for number, folder in enumerate(folders):

@@ -1,13 +1,15 @@
 """Texts by number: a trace repeats few of them a great many times."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from itertools import count
 from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from profkit.convert.columns.values import compact_json, packed
 from profkit.tables import schema
@@ -18,32 +20,32 @@ _REMEMBERED = 1 << 15
 """Texts of which it is remembered what holds for them, at most."""
 
 
-class _Numbering(dict[str, int]):
-    """Numbers that strings get when they are first asked for."""
+class _Numbering(defaultdict[str, int]):
+    """Numbers that strings get when they are first asked for; "" has number 0."""
 
-    def __missing__(self, text: str) -> int:
-        number = self[text] = len(self)
-        return number
+    def __init__(self, texts: Iterable[str] = ("",)) -> None:
+        numbers = count()
+        # Of a method in C, as many texts of a small trace are new.
+        super().__init__(numbers.__next__, zip(texts, numbers, strict=False))
 
-
-class _JsonNumbering(dict[bytes, int]):
-    """Numbers of JSON texts: those of the same text without white space."""
-
-    def __init__(self, numbers: _Numbering) -> None:
-        super().__init__()
-        self._numbers = numbers
-
-    def __missing__(self, text: bytes) -> int:
-        number = self[text] = self._numbers[compact_json(text)]
-        return number
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what another process needs."""
+        return _Numbering, (list(self),)
 
 
 class Text:
     """Strings by number, in the order in which they were first seen; "" is number 0."""
 
     def __init__(self) -> None:
-        self.numbers = _Numbering({"": 0})
-        self._json = _JsonNumbering(self.numbers)
+        self.numbers = _Numbering()
+        self._listed: list[str] = []
+
+    @property
+    def listed(self) -> list[str]:
+        """The strings, by number."""
+        if len(self._listed) < len(self.numbers):
+            self._listed = list(self.numbers)
+        return self._listed
 
     def codes(self, values: Iterable[str]) -> Column:
         """Return the number of each value."""
@@ -51,7 +53,11 @@ class Text:
 
     def json_codes(self, values: Sequence[msgspec.Raw]) -> Column:
         """Return the number of each value, written without white space."""
-        return packed([*map(self._json.__getitem__, _texts(values))], "i")
+        joined = b"\0".join(values)
+        if len(joined) < max(len(values), 1):  # all are empty, as in many columns
+            return np.zeros(len(values), dtype=np.int32)
+        # `bytes` of each takes three times as long. No zero is among them: JSON decodes without.
+        return self.codes(map(compact_json, joined.split(b"\0")))
 
     def decoded(self, codes: Column) -> pa.DictionaryArray:
         """Return the values as an Arrow dictionary array, with no value that does not occur."""
@@ -63,32 +69,30 @@ class Text:
 
     def matching(self, found: Callable[[str], object]) -> NDArray[np.bool_]:
         """Return, by number, whether `found` holds for the string."""
+        return self.mapped(found, np.bool_)
+
+    def mapped(self, found: Callable[[str], Any], dtype: DTypeLike) -> Column:
+        """Return, by number, what `found` is of the string."""
         known = _known(found)
         if len(known) + len(self.numbers) > _REMEMBERED:
             known.clear()
         of_text = known.__getitem__ if len(self.numbers) <= _REMEMBERED else found
-        return np.fromiter(map(of_text, self.numbers), np.bool_, len(self.numbers))
+        return np.fromiter(map(of_text, self.numbers), dtype, len(self.numbers))
 
 
-class _Known(dict[str, bool]):
-    """Whether a function holds, by text: the files of many ranks repeat each other's texts."""
+class _Known(dict[str, Any]):
+    """What a function returns, by text: the files of many ranks repeat each other's texts."""
 
-    def __init__(self, found: Callable[[str], object]) -> None:
+    def __init__(self, found: Callable[[str], Any]) -> None:
         super().__init__()
         self._found = found
 
-    def __missing__(self, text: str) -> bool:
-        holds = self[text] = bool(self._found(text))
-        return holds
+    def __missing__(self, text: str) -> Any:
+        found = self[text] = self._found(text)
+        return found
 
 
 _known = lru_cache(_Known)
-
-
-def _texts(values: Sequence[msgspec.Raw]) -> Sequence[bytes]:
-    """Return the bytes of each value."""
-    # `bytes` of each takes three times as long. No zero is among them: JSON decodes without.
-    return b"\0".join(values).split(b"\0") if values else ()
 
 
 class Occurring:
@@ -98,11 +102,9 @@ class Occurring:
         used = np.zeros(len(texts.numbers), dtype=np.bool_)
         for codes in chunks:
             used[codes] = True
-        occurring = np.flatnonzero(used)
-        self._position = np.zeros(len(used), dtype=np.int32)
-        self._position[occurring] = np.arange(len(occurring))
-        values = list(texts.numbers)
-        self._dictionary = schema.strings([values[number] for number in occurring.tolist()])
+        self._position = np.cumsum(used, dtype=np.int32) - np.int32(1)
+        listed = texts.listed
+        self._dictionary = schema.strings([listed[n] for n in np.flatnonzero(used).tolist()])
 
     def of(self, codes: Column) -> pa.DictionaryArray:
         """Return the values of some rows."""

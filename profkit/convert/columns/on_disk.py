@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from profkit.convert.columns.numbering import Column
-from profkit.convert.columns.spill import Block, Spill
+from profkit.convert.columns.spill import Block, Piece, Spill
 from profkit.tables.tree_paths import ordered
 
 _CLOSE_ROWS = 1 << 12
@@ -41,6 +41,13 @@ class DiskColumn:
         for part in parts:
             spill.write(column._piece, first, part)
             first += len(part)
+        return column
+
+    @classmethod
+    def alike(cls, spill: Spill, count: int, value: int) -> Self:
+        """Return a column whose rows all have one value, which takes no memory; none is filled."""
+        column = cls(spill, 0)
+        column.count, column._piece = count, Piece("", 0, count, "int32", value, -1)
         return column
 
     def __call__(self) -> Column:
@@ -109,7 +116,8 @@ class Columns(Mapping[str, Column]):
 
     def at(self, name: str, rows: Column, otherwise: int | Column = -1) -> Column:
         """Return a column of integers in some rows, and `otherwise` for row -1."""
-        found = np.broadcast_to(np.asarray(otherwise, dtype=np.int64), rows.shape).copy()
+        found = np.empty(len(rows), dtype=np.int64)
+        found[:] = otherwise
         known = rows >= 0
         found[known] = self.select(rows[known])[name]
         return found
@@ -137,7 +145,7 @@ class Columns(Mapping[str, Column]):
     @property
     def count(self) -> int:
         """Number of rows."""
-        return int(self._firsts[-1])
+        return sum(block.rows for block in self.blocks)
 
     @cached_property
     def _firsts(self) -> Column:
@@ -150,8 +158,12 @@ class Columns(Mapping[str, Column]):
 
     def of_block(self, block: Block, name: str) -> Column:
         """Return the rows of one block."""
-        held = block.held.get(name)
-        return self.spill.read(block[name]) if held is None or block.renumberings else held
+        if (held := block.held.get(name)) is not None and not block.renumberings:
+            return held
+        column = self.spill.read(block[name])
+        if block.held and not block.renumberings:
+            block.held[name] = column  # one value for all rows, which takes no memory
+        return column
 
     def each(self, name: str) -> Iterator[Column]:
         """Yield the rows of a column block by block."""
@@ -171,8 +183,11 @@ class SelectedRows(Mapping[str, Column]):
 
     def __getitem__(self, name: str) -> Column:
         """Return the rows of a column."""
-        read = self._columns.of_block
-        column = _concatenated([read(block, name)[rows] for block, rows in self._blocks])
+        read, blocks = self._columns.of_block, self._blocks
+        if len(blocks) == 1:  # of a small trace, from which thousands of columns are read
+            block, rows = blocks[0]
+            return read(block, name)[rows]
+        column = _concatenated([read(block, name)[rows] for block, rows in blocks])
         return column if self._back is None else column[self._back]
 
     def __iter__(self) -> Iterator[str]:

@@ -63,7 +63,7 @@ class Block:
     layouts: Mapping[str, Layout]
     renumberings: Mapping[str, int] = field(default_factory=dict)
     """Which of `Spill.renumberings` the numbers of some columns go through."""
-    held: Mapping[str, Column] = field(default_factory=dict)
+    held: dict[str, Column] = field(default_factory=dict)
     """The columns that are in memory."""
 
     def __getitem__(self, name: str) -> Piece:
@@ -194,7 +194,9 @@ class Spill:
 
     def mapped(self, piece: Piece) -> Column:
         """Return what `read` does, each page read when it is used; the piece has no renumbering."""
-        if piece.held is not None or piece.value is not None or not piece.rows:
+        if piece.held is not None:
+            return _unchangeable(piece.held)
+        if piece.value is not None or not piece.rows:
             return self.read(piece)
         before = piece.offset % mmap.ALLOCATIONGRANULARITY
         size = before + piece.rows * np.dtype(piece.dtype).itemsize

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -35,8 +34,8 @@ EXACT_BELOW_US = 2.0**43
 _WHOLE_BELOW_US = LATEST_NS / 1000 - 1
 _TRAILING_NUMBER = re.compile(r"-?\d+$")
 _WORD = 2**64
-_SHORT_JSON, _REMEMBERED_JSON = 256, 1 << 13
-"""The files of many ranks repeat each other's shapes: bytes of those, and how many are kept."""
+_REMEMBERED_BYTES = 1 << 20
+"""Of JSON whose short form is remembered: the shapes of some thousand operators."""
 _DIGITS = 18
 
 
@@ -173,13 +172,20 @@ def _identifier(value: Any, names: dict[str, int]) -> int:
     return names.setdefault(value, -2 - len(names))
 
 
-def compact_json(text: bytes) -> str:
-    """Return JSON without white space, "" for none."""
-    return (_compact_again if len(text) <= _SHORT_JSON else _compact)(text)
+class _Compact(dict[bytes, str]):
+    """JSON without white space, by what was written: the files of many ranks repeat it."""
+
+    kept_bytes = 0
+
+    def __missing__(self, text: bytes) -> str:
+        self.kept_bytes += len(text)
+        if self.kept_bytes > _REMEMBERED_BYTES:
+            self.clear()
+            self.kept_bytes = len(text)
+        found = msgspec.json.format(text, indent=-1).decode("utf-8", "replace") if text else ""
+        self[text] = found
+        return found
 
 
-def _compact(text: bytes) -> str:
-    return msgspec.json.format(text, indent=-1).decode("utf-8", "replace") if text else ""
-
-
-_compact_again = lru_cache(_REMEMBERED_JSON)(_compact)
+compact_json = _Compact().__getitem__
+"""Returns JSON without white space, "" for none."""

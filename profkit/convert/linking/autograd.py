@@ -7,6 +7,7 @@ numbers count on each thread by itself.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import chain
 
 import numpy as np
 
@@ -28,16 +29,19 @@ def forward_rows(ops: Columns) -> DiskColumn:
     found = DiskColumn.of(ops.spill, ops.count, none)
     threads = threads_of([ops])
     numbers = ranges(part["sequence"][part["sequence"] >= 0] for part in ops.parts())
+
+    def links() -> Iterator[tuple[tuple[int, int], Ints, Ints]]:
+        return chain.from_iterable(_links(_nodes(ops, threads, *between)) for between in numbers)
+
+    found_once = [*links()] if len(numbers) == 1 else None
     matches = Counter[tuple[int, int]]()
-    for low, high in numbers:
-        for of, _, forward in _links(_nodes(ops, threads, low, high)):
-            matches[of] += int((forward >= 0).sum())
+    for of, _, forward in found_once or links():
+        matches[of] += int((forward >= 0).sum())
     # PyTorch's numbers of threads are not the system's: the one with most matches is it.
     best = dict(sorted(matches, key=lambda of: (matches[of], -of[1])))
-    for low, high in numbers:
-        for (number, thread), backward, forward in _links(_nodes(ops, threads, low, high)):
-            if best[number] == thread:
-                found.fill(backward, forward)
+    for (number, thread), backward, forward in found_once or links():
+        if best[number] == thread:
+            found.fill(backward, forward)
     return found
 
 

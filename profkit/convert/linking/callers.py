@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profkit.convert.columns.numbering import Column
-from profkit.convert.columns.on_disk import Columns, DiskColumn, slices
+from profkit.convert.columns.on_disk import Columns, DiskColumn
 from profkit.convert.columns.spill import Block
 from profkit.convert.columns.values import Ints
 from profkit.convert.linking.lookup import at_or, by_start
@@ -22,6 +22,7 @@ from profkit.tables.tree_paths import PathBuilder, Paths
 _READ = ("start", "end", "name")
 _CARRIED = ("start", "end", "name", "call", "path")
 _KEPT = (*_READ, "pid", "tid", "caller", "path")
+_NONE = Paths(**dict.fromkeys(("node", "above", "name"), np.empty(0, dtype=np.int64)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,14 +57,12 @@ class Linking:
     def callers(self) -> Callers:
         """Link all calls."""
         spill = self.python.spill
-        sites = tuple(DiskColumn(spill, table.count) for table in self.others)
         blocks = [spill.keep({name: np.empty(0, np.int64) for name in _KEPT})]
-        if self.python.count:
-            self._link_all(blocks, sites)
-        else:
-            for site in sites:
-                for rows in slices(site.count):
-                    site.fill(np.arange(rows.start, rows.stop), np.full(rows.stop - rows.start, -1))
+        if not self.python.count:  # as of most small traces
+            sites = tuple(DiskColumn.alike(spill, table.count, -1) for table in self.others)
+            return Callers(calls=Columns(spill, blocks), stacks=_NONE, modules=_NONE, sites=sites)
+        sites = tuple(DiskColumn(spill, table.count) for table in self.others)
+        self._link_all(blocks, sites)
         stacks, modules = self.paths.whole()
         return Callers(calls=Columns(spill, blocks), stacks=stacks, modules=modules, sites=sites)
 

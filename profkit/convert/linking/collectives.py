@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ def communication(
     )
     name = np.concatenate([device["name"], of_host["name"]])
     message = np.concatenate([device["message"], of_host["message"]])
-    parents = operators.parents
+    parents = operators.parents[: ops.count]
     numbers = described(message, name, op_row, columns=ops, parents=parents, words=words)
     launching = work.launches.recorded
     asking = launching.at("start", call, ops.at("start", op_row[: len(at)], UNKNOWN_NS))
@@ -117,11 +118,8 @@ def described(  # noqa: PLR0913 - one column each
     # Of "nccl:coalesced" only the kernel says what it does.
     names_operation = words.names.matching(operation_of)[texts[0]]
     of_range = np.where((texts[0] > 0) & names_operation, texts[0], own_name)
-    distinct, which = np.unique(
-        np.stack([stated, of_range, *texts[1:], by_call >= 0]), axis=1, return_inverse=True
-    )
-    numbers = [words.number(*key) for key in distinct.T.tolist()]
-    return np.array(numbers, dtype=np.int64)[which.ravel()]
+    keys = (column.tolist() for column in (stated, of_range, *texts[1:], by_call >= 0))
+    return np.array([*map(cache(words.number), *keys)], dtype=np.int64)
 
 
 class Words:
@@ -137,8 +135,8 @@ class Words:
     ) -> None:
         self.names = names
         self.messages = [*messages]
-        self._name = list(names.numbers)
-        self._text = list(texts.numbers)
+        self._name = names.listed
+        self._text = texts.listed
         self._groups = groups
 
     def number(self, stated: int, name: int, shapes: int, types: int, by_call: int) -> int:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 
@@ -34,7 +34,6 @@ _MARKS = (
 )
 
 
-@lru_cache(1 << 15)  # the files of many ranks repeat each other's names
 def phase_of(name: str) -> int:
     """Return the number of the phase that a range of this name marks; 0 for none."""
     return next((phase for mark, phase in _MARKS if mark.match(name)), 0)
@@ -94,8 +93,7 @@ class Context:
     @cached_property
     def _mark(self) -> DiskColumn:
         """Phase that each operator row marks by its name; 0 for none."""
-        names, ops = self.operators.gathered.names.numbers, self._ops
-        marks = np.array([phase_of(name) for name in names], dtype=np.int8)
+        ops, marks = self._ops, self.operators.gathered.names.mapped(phase_of, np.int8)
         return self._of_ops(lambda rows: marks[ops.select(rows)["name"]])
 
     @cached_property
@@ -163,7 +161,7 @@ class Context:
     def _stacks(self) -> TextColumn:
         """Return the stack of each operator: recorded with it, else that of the call around it."""
         ops, texts, stacks = self._ops, Text(), self._callers.stacks
-        recorded_stacks = list(self.operators.gathered.texts.numbers)
+        recorded_stacks = self.operators.gathered.texts.listed
         rooted = np.zeros(len(recorded_stacks), dtype=np.int32)
         occur = _occurring(ops.each("stack"), len(recorded_stacks))
         rooted[occur] = texts.codes(
@@ -186,7 +184,7 @@ class Context:
         codes = np.zeros(len(tree.above) + 1, dtype=np.int32)
         wanted = _occurring(nodes, len(codes))
         wanted = wanted[wanted < len(tree.above)]
-        codes[wanted] = texts.codes(tree.texts(wanted, list(self.python.frames.numbers)))
+        codes[wanted] = texts.codes(tree.texts(wanted, self.python.frames.listed))
         return codes
 
 

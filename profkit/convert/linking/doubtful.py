@@ -47,21 +47,22 @@ def doubtful(work: DeviceWork) -> Iterator[str]:
     """Yield a sentence for each thing that is wrong with one recording, with its number."""
     gathered = work.gathered
     texts = (gathered.names.numbers, gathered.texts.numbers)
-    tables = {name: gathered.columns(name) for name in _ROWS}
+    every = {name: gathered.columns(name) for name in _ROWS}
+    tables = {name: columns for name, columns in every.items() if columns.count}
     for name, columns in tables.items():
         if count := _repeated(columns, _ALIKE[name]):
             yield (
                 f"{count:,} {_ROWS[name]} stand in the file twice, with the same times: both count."
             )
-    for name, what in _NEEDED.items():
-        for column, meaning in what.items():
+    for name in filter(tables.__contains__, _NEEDED):
+        for column, meaning in _NEEDED[name].items():
             if count := _equal(tables[name].each(column), -1):
                 yield f"{count:,} {_ROWS[name]} state no {meaning}: unknown."
         if "name" in tables[name] and (count := _equal(tables[name].each("name"), 0)):
             yield f"{count:,} {_ROWS[name]} have no name, or none that is text: blank."
     if count := sum(_REPLACEMENT in text for text in chain(*texts)):
         yield f"{count:,} texts hold bytes that are not UTF-8, shown as {_REPLACEMENT}."
-    if count := _outlasting(tables["kernels"]):
+    if count := _outlasting(every["kernels"]):
         yield f"{count:,} kernels last {_OUTLASTING} times as long as all began within."
     yield from impossible(work)
     yield from contradictions(work)

@@ -4,7 +4,6 @@ A kind of rows is called like the table that it becomes, and has the columns of 
 column that only a recorder knows passes into its table without being named here.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -65,6 +64,10 @@ _TYPES = {
 _LAYOUTS = {
     table: {name: _UNKNOWN[kind] for name, kind in types.items()} for table, types in _TYPES.items()
 }
+_EMPTY = {
+    table: Block(path="", offset=0, rows=0, layouts=layouts) for table, layouts in _LAYOUTS.items()
+}
+"""No rows of each kind; every recording begins with these."""
 
 
 class Gathered:
@@ -81,10 +84,8 @@ class Gathered:
         """Whether there is any row."""
         self.without_time = 0
         """Number of rows that were left out because their time is unknown."""
-        self.blocks: dict[str, list[Block]] = defaultdict(list)
+        self.blocks = {table: [block] for table, block in _EMPTY.items()}
         """Where the columns of each kind of rows are, block by block."""
-        for table, layouts in _LAYOUTS.items():
-            self._keep(table, {name: np.empty(0, layout.dtype) for name, layout in layouts.items()})
 
     def columns(self, table: str) -> Columns:
         """Return the columns of the rows of `table`."""

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +29,7 @@ def impossible(work: DeviceWork) -> Iterator[str]:
         if count := sum(int((part > largest).sum()) for part in kernels.each(name)):
             words = name.replace("_", " ")
             yield f"{count:,} kernels have more {words} than any GPU, which has {largest:,}."
-    texts = [*gathered.texts.numbers]
+    texts = gathered.texts.listed
     for name in ("grid", "block"):
         wrong = [shape for shape in _used(kernels, name, texts) if not _is_shape(shape, name)]
         if wrong:
@@ -85,6 +86,7 @@ def _used(kernels: Columns, name: str, texts: list[str]) -> list[str]:
     return [texts[number] for number in np.flatnonzero(found).tolist()]
 
 
+@lru_cache(1 << 13)  # the files of many ranks repeat each other's shapes
 def _is_shape(text: str, name: str) -> bool:
     """Say whether a text is no list of sizes, or one that a GPU can launch."""
     try:

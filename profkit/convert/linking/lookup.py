@@ -7,14 +7,35 @@ import numpy as np
 from profkit.convert.columns.numbering import Column
 from profkit.convert.columns.values import Ints
 
+_FEW_ROWS = 1 << 14
+"""Of so few to look upwards from all of them at once is the fastest."""
+
 
 def nearest_with(holds: Callable[[Column], Column], rows: Column, parents: Column) -> Column:
-    """Return for each of `rows` itself or its nearest ancestor of which `holds`; -1 if none."""
+    """Return for each of `rows` itself or its nearest ancestor of which `holds`; -1 if none.
+
+    `parents` are those of the rows that it may hold of, and of no others.
+    """
+    if len(parents) <= _FEW_ROWS:
+        return _nearest_to_all(holds, parents)[rows]
     found = rows.copy()
-    climbing = np.arange(len(found))
-    while len(climbing := climbing[found[climbing] >= 0]):
-        climbing = climbing[~holds(found[climbing])]
-        found[climbing] = parents[found[climbing]]
+    climbing = np.flatnonzero(rows >= 0)
+    at = rows[climbing]
+    while len(at):
+        on = ~holds(at)
+        climbing, at = climbing[on], parents[at[on]]
+        found[climbing] = at
+        inside = at >= 0
+        climbing, at = climbing[inside], at[inside]
+    return found
+
+
+def _nearest_to_all(holds: Callable[[Column], Column], parents: Column) -> Column:
+    """Return the same for each row there is, and -1 for row -1."""
+    every = np.arange(len(parents))
+    found = np.append(np.where(holds(every), every, parents), -1)
+    while not np.array_equal(above := found[found], found):  # each looks twice as far up
+        found = above
     return found
 
 

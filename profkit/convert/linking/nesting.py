@@ -118,7 +118,8 @@ class _NestingBuilder:
         own = np.flatnonzero(is_op[new]) + known
         found.end.fill(row[own], tree.end[own])
         found.self_ns.fill(row[own], tree.self_ns[own])
-        self._cover(tree, joined, known)
+        if known:
+            self._cover(tree, joined, known)
         order = row[tree.order[(tree.order >= known) & is_op[tree.order]]]
         numbers = np.arange(self.ordered, self.ordered + len(order))
         found.op_rows.fill(numbers, order)

@@ -11,7 +11,7 @@ import numpy as np
 from profkit.convert.columns.numbering import Column
 from profkit.convert.columns.on_disk import Columns, DiskColumn, SelectedRows, slices
 from profkit.convert.columns.values import Ints
-from profkit.convert.linking.windows import EARLIEST_NS, Rows
+from profkit.convert.linking.windows import EARLIEST_NS, WINDOW_ROWS, Rows
 
 _NUMBERS_AT_ONCE = 1 << 17
 _SAMPLED = 64
@@ -41,6 +41,9 @@ class Ordered:
 
 
 def _by_start(columns: Columns) -> Iterator[Column]:
+    if columns.count <= WINDOW_ROWS:
+        yield np.argsort(columns["start"], kind="stable")
+        return
     rows = Rows([columns], None)
     for begin, until in pairwise([EARLIEST_NS, *rows.cuts(0)]):
         [found] = rows.read(0, begin, until, [("start",)])
@@ -49,9 +52,9 @@ def _by_start(columns: Columns) -> Iterator[Column]:
 
 def ranges(numbers: Iterable[Ints]) -> list[tuple[int, int]]:
     """Return ranges that together hold all numbers, each about as many as are worked on at once."""
-    sampled = np.sort(np.concatenate([part[::_SAMPLED] for part in numbers]))
+    sampled = np.concatenate([part[::_SAMPLED] for part in numbers])
     step = max(_NUMBERS_AT_ONCE // _SAMPLED, 1)
-    cuts = np.unique(sampled[step::step]).tolist()
+    cuts = np.unique(np.sort(sampled)[step::step]).tolist() if len(sampled) > step else []
     return list(pairwise([-_LARGEST - 1, *cuts, _LARGEST + 1]))
 
 

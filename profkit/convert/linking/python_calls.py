@@ -46,7 +46,7 @@ class PythonCalls:
         texts = Text()
         # The last is that of no node.
         nodes = np.arange(len(self.modules.above))
-        paths = [*self.modules.texts(nodes, list(self.frames.numbers)), ""]
+        paths = [*self.modules.texts(nodes, self.frames.listed), ""]
         module = texts.codes(paths)[np.append(self.modules.node, -1)]
         names = Occurring(self.frames, (self.readable[names] for names in self.calls.each("name")))
         within = Occurring(texts, (module[paths] for paths in self.calls.each("path")))

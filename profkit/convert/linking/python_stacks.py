@@ -82,7 +82,9 @@ class PythonStacks:
     @cached_property
     def _readable(self) -> Ints:
         """Number in `frames` of each name."""
-        numbers: Ints = self.frames.codes(map(readable, self.gathered.names.numbers))
+        # Most traces have no call of Python, and no name is one of a frame then.
+        names = self.gathered.names.numbers if self.gathered.columns(NAME).count else ()
+        numbers: Ints = self.frames.codes(map(readable, names))
         return numbers.astype("int64")
 
     @property

@@ -5,7 +5,7 @@ Where a time lies outside of all steps, its step is -1.
 
 import re
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -17,7 +17,6 @@ from profkit.convert.linking.gathered import Gathered
 _STEP = re.compile(r"ProfilerStep#(\d{1,9})$")
 
 
-@lru_cache(1 << 15)  # the files of many ranks repeat each other's names
 def step_number(name: str) -> int:
     """Return N of ``ProfilerStep#N``, -1 for any other annotation."""
     found = _STEP.match(name)
@@ -102,6 +101,6 @@ class Steps:
     def _numbered(self, table: str) -> StepSpans:
         """Return the ``ProfilerStep#N`` among the named ranges of a table."""
         columns = self.gathered.columns(table)
-        numbers = np.array([step_number(name) for name in self.gathered.names.numbers])
+        numbers = self.gathered.names.mapped(step_number, np.int64)
         steps = columns.select(columns.named(numbers >= 0))
         return StepSpans(numbers[steps["name"]], steps["start"], steps["end"])

@@ -64,7 +64,7 @@ def threads_of(tables: Sequence[Columns]) -> Threads:
         for block in columns.blocks:
             for name in _THREAD:
                 if (single := block[name].value) is None:
-                    found[name].update(columns.of_block(block, name).tolist())
+                    found[name].update(np.unique(columns.of_block(block, name)).tolist())
                 elif block.rows:
                     found[name].add(int(single))
     _refuse_many(max(map(len, found.values())))
@@ -115,7 +115,7 @@ class Rows:
             return
         start, thread = columns.of_block(block, "start"), self._thread(columns, block)
         single = thread.strides == (0,)
-        for number in sorted({*thread[: 1 if single else None].tolist()}):
+        for number in np.unique(thread[: 1 if single else None]).tolist():
             own = start if single else start[thread == number]
             part = _BlockRows(table, at, first, len(own), int(own.min()), int(own.max()))
             self._blocks[number].append(part)

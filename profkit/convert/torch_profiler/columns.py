@@ -1,6 +1,6 @@
 """Events of one trace gathered into NumPy columns, by what they are."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
@@ -74,6 +74,8 @@ _FLOWS = frozenset({"s", "t", "f"})
 _COMPLETE, _INSTANT, _METADATA, _PAIRED = "X", "i", "M", ("B", "E")
 _UNDERSTOOD = _FLOWS | {_METADATA, *_PAIRED}
 _PROCESS_NAME = "process_name"
+_KIND_OF = {kind: KINDS[kind.cat] for kind in TYPES if kind.cat in KINDS}
+_NO_ROWS = {*TYPES} - {*_KIND_OF}
 _SHOWN = 100
 
 
@@ -114,14 +116,12 @@ class Events(Gathered):
     def _plain_by_kind(self, events: Sequence[Any]) -> list[list[Any]]:
         """Return the rows of each kind among plain events: their types say what they are."""
         sorted_out: list[list[Any]] = [[] for _ in range(KIND_COUNT)]
-        others: list[Any] = []
-        kinds = {kind: KINDS.get(kind.cat) for kind in TYPES}
-        append_to = {
-            kind: (others if of is None else sorted_out[of]).append for kind, of in kinds.items()
-        }
+        described: list[Described] = []
+        append_to = {kind: sorted_out[of].append for kind, of in _KIND_OF.items()}
+        append_to |= dict.fromkeys(_NO_ROWS, deque[Any](maxlen=0).append)
+        append_to[Described] = described.append
         for event in events:
             append_to[type(event)](event)
-        described = (event for event in others if isinstance(event, Described))
         self.processes.update(str(e.args.label) for e in described if e.name == _PROCESS_NAME)
         return sorted_out
 

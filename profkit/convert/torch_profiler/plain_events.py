@@ -59,7 +59,9 @@ _WithoutCategory = Literal[
     "Iteration Start: PyTorch Profiler",
     "Record Window End",
 ]
-_LAST = b'"Record Window End"'
+_FIRST, _LAST = b'"process_name"', b'"Record Window End"'
+_NEAR_BYTES = 128 << 10
+"""What describes a thousand threads, which may stand between what describes two processes."""
 
 
 class Plain(msgspec.Struct, gc=False):
@@ -162,11 +164,21 @@ def _repaired(content: bytes, kind: Any) -> Any:
 
 def _with_categories(content: bytes) -> bytes:
     """Return the text with a category for events of `Described`, which are written in one go."""
-    begin = max(content.find(b'"process_name"'), 0)
-    last = content.find(_LAST, begin)
-    end = last + len(_LAST) if last >= 0 else len(content)
+    begin, end = _described(content)
     events = content[begin:end]
     for name in get_args(_WithoutCategory):
         named = f'"{name}"'.encode()
         events = events.replace(named, named + b',"cat":""')
     return b"".join((content[:begin], events, content[end:]))
+
+
+def _described(content: bytes) -> tuple[int, int]:
+    """Return where events of `Described` begin and end."""
+    begin = last = content.rfind(_LAST)
+    # Mostly they stand at the end, and to look through all of the text takes as long as many rows.
+    while (before := content.rfind(_FIRST, max(begin - _NEAR_BYTES, 0), max(begin, 0))) >= 0:
+        begin = before
+    if begin == last:
+        begin = max(content.find(_FIRST), 0)
+        last = content.find(_LAST, begin)
+    return begin, last + len(_LAST) if last >= 0 else len(content)

@@ -1,8 +1,11 @@
 """Texts by number."""
 
+import pickle
+
 import msgspec
 import pytest
 
+from profkit.convert.columns import values
 from profkit.convert.columns.numbering import Text
 
 
@@ -12,10 +15,29 @@ from profkit.convert.columns.numbering import Text
         ([], [], [""]),
         ([b"[1, 2]", b"", b"[1,2]", b"[[]]"], [1, 0, 1, 2], ["", "[1,2]", "[[]]"]),
         ([b""], [0], [""]),
+        ([b"", b"", b""], [0, 0, 0], [""]),
+        ([b"", b"1"], [0, 1], ["", "1"]),
     ],
-    ids=["nothing", "white space", "no argument"],
+    ids=["nothing", "white space", "no argument", "no arguments", "one of two"],
 )
 def test_json_is_numbered_whatever_its_white_space(values, numbers, texts):
     text = Text()
     assert text.json_codes([msgspec.Raw(value) for value in values]).tolist() == numbers
     assert list(text.numbers) == texts
+
+
+def test_another_process_goes_on_numbering():
+    text = Text()
+    assert text.codes(["b", "a", "b"]).tolist() == [1, 2, 1]
+    assert text.listed == ["", "b", "a"]
+    other = pickle.loads(pickle.dumps(text))  # noqa: S301 - our own
+    assert other.codes(["", "a", "new"]).tolist() == [0, 2, 3]
+    assert other.listed == ["", "b", "a", "new"]
+
+
+def test_json_that_was_forgotten_is_written_again(monkeypatch):
+    monkeypatch.setattr(values, "_REMEMBERED_BYTES", 16)
+    compact = values._Compact()
+    given = [b"[%d, 2]" % number for number in range(9)] * 2 + [b"[" + b"1, " * 20 + b"1]"]
+    assert [compact[text] for text in given] == [text.decode().replace(" ", "") for text in given]
+    assert len(compact) == 1

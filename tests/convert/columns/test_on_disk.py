@@ -63,6 +63,13 @@ def test_a_held_column_is_the_column_here_and_in_another_process(spill, monkeypa
             found[...] = 1
 
 
+def test_a_column_of_one_value_is_whole(spill):
+    for held in (column := DiskColumn.alike(spill, 5, -1), pickle.loads(pickle.dumps(column))):  # noqa: S301 - our own
+        assert held.count == 5
+        assert held().tolist() == [-1] * 5
+        assert np.concatenate([*held.parts()]).tolist() == [-1] * 5
+
+
 @given(rows=st.lists(st.integers(0, 99), unique=True), apart=st.sampled_from([1, 1 << 12]))
 def test_rows_are_filled_in_any_order(spill, rows, apart):
     count = 100 * apart

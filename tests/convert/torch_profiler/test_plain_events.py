@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from profkit.convert.torch_profiler import header, reader
+from profkit.convert.torch_profiler import header, plain_events, reader
 from profkit.convert.torch_profiler import trace as kineto
 from profkit.convert.torch_profiler.categories import FLOWS, IGNORED, KINDS
 from profkit.convert.torch_profiler.plain_events import ARGS, Block, Plain, plainly
@@ -127,6 +127,22 @@ def test_all_categories_are_plain_and_become_the_same_rows(read, block_bytes):
 def test_a_block_with_an_event_of_another_notation_is_read_as_ever(read, odd):
     is_plain, tables = read([*every(), odd, *NAMED])
     assert is_plain == [False]
+    assert len(tables["python_calls"]["name"]) == 3
+
+
+@pytest.mark.parametrize("near", [64, 128 << 10])
+@pytest.mark.parametrize("where", ["at the end", "at the beginning", "around the rows"])
+def test_what_describes_processes_may_stand_anywhere(read, monkeypatch, where, near):
+    monkeypatch.setattr(plain_events, "_NEAR_BYTES", near)
+    threads = [NAMED[1] | {"tid": number} for number in range(30)]
+    described = [NAMED[0], *threads, NAMED[0] | {"pid": "Spans"}]
+    events = {
+        "at the end": [*every(), *described, NAMED[2]],
+        "at the beginning": [*described, NAMED[2], *every()],
+        "around the rows": [*described, *every(), NAMED[2]],
+    }
+    is_plain, tables = read(events[where])
+    assert is_plain == [True] or near == 64
     assert len(tables["python_calls"]["name"]) == 3
 
 
