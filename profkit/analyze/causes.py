@@ -11,6 +11,7 @@ from pydantic import PositiveInt
 
 from profkit.analyze.base import Behaviour, Columns, OfTool, Recordings, analysis
 from profkit.analyze.division import divided_ranks, trust
+from profkit.analyze.division.kept_calls import kept_calls
 from profkit.analyze.division.pattern_matches import matches
 from profkit.analyze.division.periods import SINGLE_STEPS, Periods, periods, watched
 from profkit.analyze.division.rank_causes import (
@@ -23,6 +24,7 @@ from profkit.analyze.division.rank_causes import (
     one_by_one,
     tree_of,
 )
+from profkit.analyze.shared.large_table import LargeTable
 from profkit.analyze.shared.launch_calls import launches
 from profkit.analyze.shared.representative_ranks import left_out, representative
 from profkit.analyze.shared.step_windows import filtered
@@ -64,7 +66,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     kernels: pd.DataFrame,
     runtime_calls: pd.DataFrame,
     annotations: pd.DataFrame,
-    python_calls: pd.DataFrame,
+    python_calls: LargeTable,
     collectives: pd.DataFrame,
     devices: pd.DataFrame,
     observer_tax: Result | None,
@@ -94,7 +96,8 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     if found.rows.empty:
         return Result.abstain("causes", "what was recorded took no time")
     matched = matched_collectives(collectives)
-    tables = {"ops": cpu_ops, "kernels": kernels, "calls": runtime_calls, "python": python_calls}
+    python = kept_calls(python_calls)
+    tables = {"ops": cpu_ops, "kernels": kernels, "calls": runtime_calls, "python": python}
     tables |= divided_ranks.sampled_tables(samples=samples, threads=threads, pauses=pauses)
     tables["collectives"] = divided_ranks.with_late_rank(matched)
     chosen, count = _with_parts(found, config.most_ranks)
@@ -108,7 +111,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         collectives=collectives,
         recordings=recordings,
         slowdown=_slowdown(observer_tax, recordings),
-        has_python=len(python_calls) + len(tables["samples"]) > 0,
+        has_python=len(python) + len(tables["samples"]) > 0,
         queued=max(one.queued for one in ranks),
         **_counted(steps, cpu_ops, kernels, runtime_calls, devices, launched["call"], misplaced),
     )

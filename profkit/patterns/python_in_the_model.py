@@ -21,6 +21,7 @@ _MOST_OPERATORS = 0.2
 @pattern(
     title="Python inside the model",
     source="https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
+    calls=MODEL,
 )
 def match(
     python_calls: pd.DataFrame,
