@@ -8,9 +8,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.analyze.division.calls_of_use import divides
-from profkit.analyze.shared.calltree import NearestAbove
+from profkit.analyze.division.thread_waits import is_sleeping
+from profkit.analyze.shared import calltree
 from profkit.analyze.shared.glob_match import named
-from profkit.analyze.shared.large_table import LargeTable, joined
+from profkit.analyze.shared.large_table import Gathered, LargeTable
 from profkit.analyze.shared.step_windows import positions_by_repeat
 from profkit.patterns import patterns
 from profkit.tables.python_frames import is_foreign
@@ -19,22 +20,20 @@ _PYTHON = "python_calls"
 
 
 def kept_calls(python_calls: LargeTable) -> pd.DataFrame:
-    """Return the calls of the program, what it calls, and those that anything looks for by name.
+    """Return the calls of the program, those that anything looks for, and what is around a sleep.
 
     The caller of each is the nearest of them around it, whose time has that of those left out.
     """
     is_looked_for = _looked_for()
     if is_looked_for is None:
         return python_calls.whole()
-    above, by_program = NearestAbove(), _Called()
-    found = []
+    above = calltree.NearestAbove()
+    found = Gathered()
     for rows in python_calls.portions():
-        of_program = named(rows["name"], _is_of_program) & (rows["kind"] != "module").to_numpy()
-        kept = divides(rows) | of_program | named(rows["name"], is_looked_for)
-        kept |= by_program.of(rows, of_program)
-        callers = above.of(rows, kept)
-        found.append(rows[kept].assign(caller=callers[kept]))
-    return joined(found)
+        kept = named(rows["name"], _is_of_program) & (rows["kind"] != "module").to_numpy()
+        kept |= divides(rows) | named(rows["name"], is_looked_for) | _around_sleeps(rows)
+        found.add(rows, kept, caller=above.of(rows, kept))
+    return found.whole()
 
 
 def _looked_for() -> Callable[[str], bool] | None:
@@ -51,21 +50,20 @@ def _is_of_program(name: str) -> bool:
     return not is_foreign(name)
 
 
-class _Called:
-    """Which calls are made by some others, as the rows of a table come in portions."""
+def _around_sleeps(rows: pd.DataFrame) -> NDArray[np.bool_]:
+    """Tell which calls contain one that sleeps, or may do so in the next portion.
 
-    def __init__(self) -> None:
-        self._known: dict[tuple[int, int], NDArray[np.bool_]] = {}
-
-    def of(self, calls: pd.DataFrame, callers: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Tell which rows are called by one of the `callers`, of these rows or earlier ones."""
-        found = np.zeros(len(calls), dtype=np.bool_)
-        for where, rows in positions_by_repeat(calls).items():
-            call, caller = (calls[name].to_numpy()[rows] for name in ("call", "caller"))
-            # The last entry stands for no caller.
-            known = self._known.get(where, np.zeros(1, dtype=np.bool_))
-            known = np.pad(known, (0, max(2 + max(call.max(), caller.max()) - len(known), 0)))
-            known[call] = callers[rows]
-            self._known[where] = known
-            found[rows] = known[caller]
-        return found
+    What the program has called, which then slept, is what readers are told.
+    """
+    start, end = (rows[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    found = end > start[-1:].sum()
+    sleeps = named(rows["name"], is_sleeping)
+    for own in positions_by_repeat(rows).values() if sleeps.any() else ():
+        numbers = (rows[name].to_numpy()[own] for name in ("call", "caller"))
+        parent = calltree.positions(*numbers)
+        # Damaged tables have calls that call themselves.
+        parent = np.where(parent < np.arange(len(parent)), parent, -1)
+        at = np.flatnonzero(sleeps[own])
+        while len(at := np.unique(parent[at[at >= 0]])):
+            found[own[at[at >= 0]]] = True
+    return found
