@@ -1,5 +1,7 @@
 """A partition of time: spans are taken from what is left, so that nothing is counted twice."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -41,9 +43,16 @@ class Partition:
         return {cause: intervals.overlap(windows, self.spans(cause)) for cause in self.parts}
 
 
-def spans_of(rows: pd.DataFrame) -> Intervals:
-    """Return the intervals of the rows of any table."""
-    return intervals.intervals(rows["start_ns"], rows["end_ns"])
+def spans_of(rows: pd.DataFrame, which: NDArray[Any] | slice = slice(None)) -> Intervals:
+    """Return the intervals of the rows of any table, or of `which` of them."""
+    start, end = (rows[name].to_numpy(np.int64)[which] for name in ("start_ns", "end_ns"))
+    return intervals.intervals(start, end)
+
+
+def union_of_rows(rows: pd.DataFrame, which: NDArray[np.bool_]) -> Intervals:
+    """Return the union of the intervals of `which` rows of any table."""
+    found = (spans_of(rows.iloc[block], which[block]) for block in intervals.blocks(len(rows)))
+    return intervals.union(np.concatenate([intervals.union(spans) for spans in found]))
 
 
 def alone(spans: Intervals) -> Intervals:

@@ -37,6 +37,7 @@ def matches(
     count = len(rank.periods)
     length = float((rank.windows[:, 1] - rank.windows[:, 0]).mean())
     given = {**_given(rank, time, known), "causes": causes[list(CAUSE_COLUMNS)]}
+    rank.forget()
     given["step"] = Step(count=count, ms=length / _NS_PER_MS, ranks=ranks)
     steady = [
         (name, match) for name, pattern in patterns().items() for match in pattern.matches(given)

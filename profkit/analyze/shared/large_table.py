@@ -44,7 +44,7 @@ class LargeTable:
 
 
 class Gathered:
-    """Chosen rows of a table, as its portions come: they are there twice for one column at a time."""
+    """Chosen rows of a table, as its portions come; one column at a time is there twice."""
 
     def __init__(self) -> None:
         self._parts: dict[str, list[Any]] = {}
