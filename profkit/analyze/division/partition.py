@@ -57,13 +57,19 @@ def union_of_rows(rows: pd.DataFrame, which: NDArray[np.bool_]) -> Intervals:
 
 def alone(spans: Intervals) -> Intervals:
     """Cut `spans` so that each instant belongs to the first of them that began; none is longer."""
-    order = np.argsort(spans[:, 0], kind="stable")
-    start, end = spans[order, 0], spans[order, 1]
-    before = np.r_[np.iinfo(np.int64).min, np.maximum.accumulate(end)[:-1]] if len(end) else end
-    cut = np.empty_like(spans)
-    cut[order, 0] = np.minimum(np.maximum(start, before), np.maximum(end, start))
-    cut[order, 1] = np.maximum(end, cut[order, 0])
-    return cut
+    is_sorted = not (spans[1:, 0] < spans[:-1, 0]).any()
+    order = slice(None) if is_sorted else np.argsort(spans[:, 0], kind="stable")
+    cut = spans[order].copy()
+    start, end = cut.T
+    before = np.maximum.accumulate(end[:-1])
+    np.maximum(end, start, out=end)
+    np.maximum(start[1:], before, out=start[1:])
+    np.minimum(start, end, out=start)
+    if is_sorted:
+        return cut
+    found = np.empty_like(spans)
+    found[order] = cut
+    return found
 
 
 def crossing(spans: Intervals) -> NDArray[np.bool_]:

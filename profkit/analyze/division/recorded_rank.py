@@ -324,11 +324,17 @@ class RecordedRank:
     def sees_cpu(self) -> bool:
         """Whether enough of the CPU was recorded that what is between is Python, and no excerpt."""
         windows = intervals.union(self.windows)
-        of_python = union_of_rows(self.python, (self.python["kind"] == "function").to_numpy())
-        parts = (union_of_rows(self.ops, self.works), intervals.union(self.call_spans))
-        recorded = np.concatenate((*parts, of_python))
-        seen = intervals.overlap(windows, intervals.union(recorded)).sum()
-        return bool(seen > _EXCERPT * intervals.total(windows))
+        enough = _EXCERPT * intervals.total(windows)
+        recorded = intervals.nothing()
+        for rows, which in (
+            (self.python, (self.python["kind"] == "function").to_numpy()),
+            (self.ops, self.works),
+            (self.calls, np.ones(len(self.calls), dtype=np.bool_)),
+        ):
+            recorded = intervals.union(np.concatenate((recorded, union_of_rows(rows, which))))
+            if intervals.overlap(windows, recorded).sum() > enough:
+                return True
+        return False
 
     @cached_property
     def held_up(self) -> Intervals:

@@ -58,6 +58,7 @@ class Gathered:
     def whole(self) -> pd.DataFrame:
         """Return all rows that were kept, once; texts may have other categories in each portion."""
         found = {name: _concatenated(self._parts.pop(name)) for name in [*self._parts]}
+        pa.default_memory_pool().release_unused()
         return pd.DataFrame(found, copy=False)
 
 
