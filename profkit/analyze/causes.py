@@ -97,7 +97,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     if found.rows.empty:
         return Result.abstain("causes", "what was recorded took no time")
     matched = matched_collectives(collectives)
-    python = kept_calls(python_calls)
+    python = kept_calls(python_calls, kernels)
     tables = {"ops": cpu_ops, "kernels": kernels, "calls": runtime_calls, "python": python}
     tables |= divided_ranks.sampled_tables(samples=samples, threads=threads, pauses=pauses)
     tables["collectives"] = divided_ranks.with_late_rank(matched)

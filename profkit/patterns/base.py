@@ -97,6 +97,9 @@ class Pattern:
     """Expression that names of Python functions contain that it looks for, besides those of the
     program; None if it looks at all calls."""
 
+    without_gpu: bool
+    """Whether it looks at ranks without a GPU alone."""
+
     parameters: tuple[str, ...]
     find: Callable[..., Matches] = field(repr=False)
 
@@ -113,7 +116,7 @@ _OTHERS = {"causes": pd.DataFrame, "step": Step, "hardware": Hardware, "behaviou
 
 
 def pattern(
-    *, title: str, source: str, calls: str | None = None
+    *, title: str, source: str, calls: str | None = None, without_gpu: bool = False
 ) -> Callable[[Callable[..., Matches]], Pattern]:
     """Register a function as a pattern; each parameter says by its name what it looks at.
 
@@ -122,7 +125,8 @@ def pattern(
     - ``step: Step``: how many steps there are, and their mean time;
     - ``hardware: Hardware`` and ``behaviour``: peaks of the GPU, and the run's own settings.
 
-    Python calls are half of a large trace: with `calls`, see `Pattern.calls`, others are not kept.
+    Python calls are half of a large trace: with `calls`, see `Pattern`, others are not kept, and
+    these only where `without_gpu` allows.
     """
     if not source.startswith("https://"):
         raise PluginError(f"pattern {title!r}: source must be the URL of a document")
@@ -135,7 +139,14 @@ def pattern(
                 f"{code.co_filename}:{code.co_firstlineno}: unknown parameter {unknown[0]!r}",
                 hint=f"a pattern may name {', '.join((*TABLES, *_OTHERS))}",
             )
-        return Pattern(title=title, source=source, calls=calls, parameters=names, find=function)
+        return Pattern(
+            title=title,
+            source=source,
+            calls=calls,
+            without_gpu=without_gpu,
+            parameters=names,
+            find=function,
+        )
 
     return register
 

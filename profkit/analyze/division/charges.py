@@ -64,17 +64,16 @@ def of_threads(rank: RecordedRank, within: Intervals, threads: Iterable[int]) ->
     left = within
     for thread in threads:
         on_thread = rank.op_threads == thread
-        rows = np.flatnonzero(on_thread)
-        if not len(rows):
+        if not on_thread.any():
             continue
         inside = np.zeros(len(rank.ops), dtype=np.int64)
-        for block in intervals.blocks(len(rows)):
-            some = rows[block]
+        for block in intervals.blocks(len(own)):
+            some = block.start + np.flatnonzero(on_thread[block])
             own[some] = intervals.overlap(rank.charged_spans(some), left)
             parents = rank.op_parents[some]
             known = (parents >= 0) & on_thread[parents]
             np.add.at(inside, parents[known], own[some][known])
-        own[rows] = np.maximum(own[rows] - inside[rows], 0)
+        np.maximum(np.subtract(own, inside, out=own), 0, out=own)
         left = intervals.difference(left, union_of_rows(rank.ops, on_thread))
     return own
 

@@ -41,8 +41,12 @@ def matches(
     rank.forget()
     pa.default_memory_pool().release_unused()
     given["step"] = Step(count=count, ms=length / _NS_PER_MS, ranks=ranks)
+    has_gpu = len(rank.kernels) > 0
     steady = [
-        (name, match) for name, pattern in patterns().items() for match in pattern.matches(given)
+        (name, match)
+        for name, pattern in patterns().items()
+        if not (pattern.without_gpu and has_gpu)
+        for match in pattern.matches(given)
     ]
     rows = [_row(name, match, given["step"]) for name, match in steady]
     rows += _in_some_steps(rank, given, {(name, match.place) for name, match in steady})
