@@ -40,6 +40,7 @@ def details(rank: RecordedRank, time: Partition) -> dict[str, Detail]:
     work, calls = charges.of_kernels(rank, time), charges.of_calls(rank, time)
     ops = charges.of_ops(rank, time)
     for name in worth:
+        rank.tidy()
         detail = found[name]
         if name == gpu.COMPUTING:
             own = np.where((rank.kernels["kind"] == "compute").to_numpy(), work, 0)

@@ -51,6 +51,7 @@ def _divide_idle(rank: RecordedRank, time: Partition) -> None:
     """Divide what is left, where no kernel runs, by what the thread did that launches next."""
     if not len(rank.windows):
         return
+    rank.tidy()
     found = _gaps(rank)
     launch = np.append(rank.launched["start_ns"].to_numpy(np.int64), -1)[found.after]
     ready = np.append(rank.launched["end_ns"].to_numpy(np.int64), -1)[found.after]

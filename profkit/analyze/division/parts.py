@@ -35,6 +35,8 @@ def parts(rank: RecordedRank, time: Partition) -> pd.DataFrame:
     found = pd.DataFrame(
         {name: np.concatenate([own[name] for own in of_causes]) for name in columns}
     )
+    del of_causes
+    rank.tidy()
     found = found.groupby(KEYS, observed=True, sort=False)[list(_SUMS)].sum().reset_index()
     totals = pd.Series({cause: intervals.total(time.spans(cause)) for cause in time.parts})
     # Ranges that overlap without being one in the other share it.
