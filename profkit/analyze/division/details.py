@@ -33,6 +33,7 @@ class Detail:
 
 def details(rank: RecordedRank, time: Partition) -> dict[str, Detail]:
     """Return the causes of `time` by id, with those that each consists of."""
+    rank.tidy()
     totals = {name: intervals.total(time.spans(name)) for name in time.parts}
     whole = intervals.total(intervals.union(rank.windows))
     found = {name: Detail(time_ns=total) for name, total in totals.items()}

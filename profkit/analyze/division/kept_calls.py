@@ -58,7 +58,7 @@ def _around_sleeps(rows: pd.DataFrame) -> NDArray[np.bool_]:
     What the program has called, which then slept, is what readers are told.
     """
     start, end = (rows[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
-    found = end > start[-1:].sum()
+    found = np.asarray(end > start[-1:].sum())
     sleeps = named(rows["name"], is_sleeping)
     for own in positions_by_repeat(rows).values() if sleeps.any() else ():
         numbers = (rows[name].to_numpy()[own] for name in ("call", "caller"))

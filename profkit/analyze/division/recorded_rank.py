@@ -113,8 +113,8 @@ class RecordedRank:
 
     @cached_property
     def launched(self) -> pd.DataFrame:
-        """The call that launched each kernel, see `launch_calls.launches`."""
-        return launches(self.kernels, self.calls)
+        """The call that launched each kernel, see `launch_calls.launches`, without its name."""
+        return launches(self.kernels, self.calls).drop(columns="name")
 
     @cached_property
     def op_spans(self) -> Intervals:
@@ -143,10 +143,10 @@ class RecordedRank:
     @cached_property
     def op_parents(self) -> calltree.Rows:
         """The row of the parent of each operator, -1 for none; none is its own."""
-        numbers, parents = (self.ops[name].to_numpy(np.int64) for name in ("op", "parent"))
+        numbers, parents = (self.ops[name].to_numpy() for name in ("op", "parent"))
         if calltree.are_positions(numbers) and ((parents >= -1) & (parents < numbers)).all():
             return parents
-        parents = calltree.positions(numbers, parents)
+        parents = calltree.positions(*(values.astype(np.int64) for values in (numbers, parents)))
         return np.where(parents == np.arange(len(parents)), -1, parents)
 
     @cached_property
