@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from profkit.patterns.base import CHARGED, charged
 from profkit.tables.python_frames import own_line
 
+_ROWS_AT_ONCE = 1 << 18
 Chosen: TypeAlias = NDArray[np.bool_]
 """One flag for each row of a table."""
 
@@ -41,21 +42,23 @@ def within(rows: pd.DataFrame, calls: pd.DataFrame) -> Chosen:
     What lasts longer than the calls encloses them, wherever its middle is.
     """
     chosen = np.zeros(len(rows), dtype=bool)
+    if calls.empty:
+        return chosen
     threads, start, end = (rows[name].to_numpy(np.int64) for name in ("tid", "start_ns", "end_ns"))
-    middle = start + (end - start) // 2
     for thread, theirs in calls.groupby("tid"):
         calls_sorted = theirs.sort_values("start_ns")
         first, last = (calls_sorted[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
         reach = np.maximum.accumulate(last)
         opens = np.flatnonzero(np.r_[True, first[1:] > reach[:-1]])
         begins, ends = first[opens], reach[np.r_[opens[1:], len(first)] - 1]
-        at = np.searchsorted(begins, middle, "right") - 1
-        chosen |= (
-            (threads == thread)
-            & (at >= 0)
-            & (middle < ends[at])
-            & (end - start <= ends[at] - begins[at])
-        )
+        # Some at a time: what is in between takes several times the memory of the rows.
+        for first_row in range(0, len(rows), _ROWS_AT_ONCE):
+            some = slice(first_row, first_row + _ROWS_AT_ONCE)
+            length = end[some] - start[some]
+            middle = start[some] + length // 2
+            at = np.searchsorted(begins, middle, "right") - 1
+            is_inside = (at >= 0) & (middle < ends[at]) & (length <= ends[at] - begins[at])
+            chosen[some] |= (threads[some] == thread) & is_inside
     return chosen
 
 
@@ -97,6 +100,10 @@ def _position(cpu_ops: pd.DataFrame, rows: pd.DataFrame, column: str) -> NDArray
     """Return where in `cpu_ops` the operator is that `column` names; -1 if it is not there."""
     if cpu_ops.empty:
         return np.full(len(rows), -1, dtype=np.int64)
+    if _is_numbered(cpu_ops) and not (rows["repeat"] != cpu_ops["repeat"].iloc[0]).any():
+        at = rows[column].to_numpy(np.int64) - int(cpu_ops["op"].iloc[0])
+        at[(at < 0) | (at >= len(cpu_ops))] = -1
+        return at
     size = int(cpu_ops["op"].max()) + 1
     known = (cpu_ops["repeat"].to_numpy(np.int64) * size) + cpu_ops["op"].to_numpy(np.int64)
     wanted = rows[column].to_numpy(np.int64)
@@ -105,6 +112,13 @@ def _position(cpu_ops: pd.DataFrame, rows: pd.DataFrame, column: str) -> NDArray
     order = np.argsort(known, kind="stable")
     at = order[np.searchsorted(known, wanted, sorter=order).clip(max=len(known) - 1)]
     return np.where(known[at] == wanted, at, -1)
+
+
+def _is_numbered(cpu_ops: pd.DataFrame) -> bool:
+    """Tell whether the numbers of operators are their places, but for a first one."""
+    op, repeat = (cpu_ops[name].to_numpy() for name in ("op", "repeat"))
+    is_sorted = bool((op[1:] > op[:-1]).all() and (repeat == repeat[0]).all())
+    return is_sorted and int(op[-1]) - int(op[0]) == len(op) - 1
 
 
 def time(cpu_ops: pd.DataFrame, chosen: Chosen, *others: pd.DataFrame) -> float:

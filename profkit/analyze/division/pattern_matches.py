@@ -37,10 +37,14 @@ def matches(
     count = len(rank.periods)
     length = float((rank.windows[:, 1] - rank.windows[:, 0]).mean())
     given = {**_given(rank, time, known), "causes": causes[list(CAUSE_COLUMNS)]}
+    rank.forget()
+    rank.tidy()
     given["step"] = Step(count=count, ms=length / _NS_PER_MS, ranks=ranks)
-    steady = [
-        (name, match) for name, pattern in patterns().items() for match in pattern.matches(given)
-    ]
+    steady = []
+    for name, pattern in patterns().items():
+        if not (pattern.without_gpu and len(rank.kernels)):
+            steady += [(name, match) for match in pattern.matches(given)]
+            rank.tidy()
     rows = [_row(name, match, given["step"]) for name, match in steady]
     rows += _in_some_steps(rank, given, {(name, match.place) for name, match in steady})
     made = pd.DataFrame(rows, columns=list(_COLUMNS))
