@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from pydantic import PositiveInt
 
 from profkit.analyze.base import Behaviour, Columns, OfTool, Recordings, analysis
 from profkit.analyze.division import divided_ranks, trust
+from profkit.analyze.division.kept_calls import kept_calls
 from profkit.analyze.division.pattern_matches import matches
 from profkit.analyze.division.periods import SINGLE_STEPS, Periods, periods, watched
 from profkit.analyze.division.rank_causes import (
@@ -23,6 +23,7 @@ from profkit.analyze.division.rank_causes import (
     one_by_one,
     tree_of,
 )
+from profkit.analyze.shared.large_table import LargeTable
 from profkit.analyze.shared.launch_calls import launches
 from profkit.analyze.shared.representative_ranks import left_out, representative
 from profkit.analyze.shared.step_windows import filtered
@@ -37,8 +38,12 @@ _MS = 1e6
 _SAMPLER = "torch_profiler"
 _SAMPLED = ("processes", "sampled_steps")
 _OPS = Columns(
-    "rank repeat op parent tid name kind start_ns end_ns self_ns step sequence input_shapes"
-    " input_types inputs forward module phase stack"
+    "rank repeat op parent tid name kind start_ns end_ns step input_shapes input_types forward"
+    " module phase stack"
+)
+_KERNELS = Columns(
+    "rank repeat device stream name kind start_ns end_ns correlation op step size_bytes copy_kind"
+    " graph collective module phase"
 )
 
 
@@ -61,10 +66,10 @@ class Config(Settings):
 def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     steps: pd.DataFrame,
     cpu_ops: Annotated[pd.DataFrame, _OPS],
-    kernels: pd.DataFrame,
+    kernels: Annotated[pd.DataFrame, _KERNELS],
     runtime_calls: pd.DataFrame,
     annotations: pd.DataFrame,
-    python_calls: pd.DataFrame,
+    python_calls: LargeTable,
     collectives: pd.DataFrame,
     devices: pd.DataFrame,
     observer_tax: Result | None,
@@ -86,15 +91,14 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     """
     if cpu_ops.empty and kernels.empty:
         return Result.abstain("causes", "neither operators nor kernels were recorded")
-    launched = launches(kernels, runtime_calls)
-    misplaced = divided_ranks.misplaced(kernels, launched)
-    kernels = filtered(kernels, ~misplaced)
+    kernels, launched = _placed(kernels, runtime_calls)
     of_steps = watched(steps, cpu_ops, kernels, collectives)
     found = periods(of_steps, cpu_ops, kernels, config.skip_first)
     if found.rows.empty:
         return Result.abstain("causes", "what was recorded took no time")
     matched = matched_collectives(collectives)
-    tables = {"ops": cpu_ops, "kernels": kernels, "calls": runtime_calls, "python": python_calls}
+    python = kept_calls(python_calls, kernels)
+    tables = {"ops": cpu_ops, "kernels": kernels, "calls": runtime_calls, "python": python}
     tables |= divided_ranks.sampled_tables(samples=samples, threads=threads, pauses=pauses)
     tables["collectives"] = divided_ranks.with_late_rank(matched)
     chosen, count = _with_parts(found, config.most_ranks)
@@ -108,9 +112,10 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         collectives=collectives,
         recordings=recordings,
         slowdown=_slowdown(observer_tax, recordings),
-        has_python=len(python_calls) + len(tables["samples"]) > 0,
+        has_python=len(python) + len(tables["samples"]) > 0,
         queued=max(one.queued for one in ranks),
-        **_counted(steps, cpu_ops, kernels, runtime_calls, devices, launched["call"], misplaced),
+        **launched,
+        **_counted(steps, cpu_ops, kernels, runtime_calls, devices),
     )
     known = {"hardware": hardware, "behaviour": behaviour, "steps": steps, "devices": devices}
     known |= {"annotations": annotations, "collectives": collectives, "processes": processes}
@@ -135,20 +140,25 @@ def _matches(one: Divided, rows: pd.DataFrame, known: Mapping[str, Any]) -> pd.D
     return matches(one.rank, one.time, shown, known, len(set(rows["rank"])))
 
 
-def _counted(  # noqa: PLR0913, PLR0917 (most are tables)
+def _placed(kernels: pd.DataFrame, calls: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
+    """Return the `kernels` whose times can be; how many cannot, and how many have no launch."""
+    launched = launches(kernels, calls)
+    misplaced = divided_ranks.misplaced(kernels, launched)
+    is_unknown = launched["call"].to_numpy() < 0
+    counts = {"misplaced": int(misplaced.sum()), "unlaunched": int(is_unknown[~misplaced].sum())}
+    return filtered(kernels, ~misplaced), counts
+
+
+def _counted(
     steps: pd.DataFrame,
     cpu_ops: pd.DataFrame,
     kernels: pd.DataFrame,
     calls: pd.DataFrame,
     devices: pd.DataFrame,
-    launched_by: pd.Series,
-    misplaced: NDArray[np.bool_],
 ) -> dict[str, Any]:
     """Return how much was recorded, and whether the CPU or the GPU is missing."""
     return {
         "steps": steps["step"].nunique(),
-        "misplaced": int(misplaced.sum()),
-        "unlaunched": int((launched_by.to_numpy() < 0)[~misplaced].sum()),
         "kernels": len(kernels),
         "rows": len(cpu_ops) + len(kernels) + len(calls),
         "has_cpu": bool(len(cpu_ops) or len(calls)),

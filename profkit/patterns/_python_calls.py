@@ -20,7 +20,7 @@ _LEAST_SHARE = 0.08
 _LEAST_SIGHTINGS = 2
 _LINE = re.compile(r"\(\d+\)")
 _LOADING = r"^enumerate\(Data"
-_LOADS = r"torch/utils/data/dataloader\.py\(\d+\): __(?:iter|next)__$"
+LOADS = r"torch/utils/data/dataloader\.py\(\d+\): __(?:iter|next)__$"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,7 +77,7 @@ def spent_in_calls(
         return spent_on_cpu(python_calls, chosen, cpu_ops, causes)
     calls = python_calls[chosen]
     lasted = calls["end_ns"] - calls["start_ns"]
-    loading = within(calls, python_calls[having(python_calls, _LOADS)])
+    loading = within(calls, python_calls[having(python_calls, LOADS)])
     is_loading = lasted[loading].sum() * 2 > lasted.sum()
     return Spent(
         cause="gpu_idle.loading_data" if is_loading else "gpu_idle.python",
@@ -98,7 +98,7 @@ def spent_on_cpu(
     gain_ns = charged(own)
     of_ops = ops[CHARGED].groupby(_causes_of(ops)).sum()
     known = set(causes["id"].astype(str))
-    loading = within(own, python_calls[having(python_calls, _LOADS)])
+    loading = within(own, python_calls[having(python_calls, LOADS)])
     of_lines = own[CHARGED].groupby(
         np.where(loading, "loading_data", [_known(line, known) for line in lines])
     )

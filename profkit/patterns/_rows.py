@@ -41,6 +41,8 @@ def within(rows: pd.DataFrame, calls: pd.DataFrame) -> Chosen:
     What lasts longer than the calls encloses them, wherever its middle is.
     """
     chosen = np.zeros(len(rows), dtype=bool)
+    if calls.empty:
+        return chosen
     threads, start, end = (rows[name].to_numpy(np.int64) for name in ("tid", "start_ns", "end_ns"))
     middle = start + (end - start) // 2
     for thread, theirs in calls.groupby("tid"):
@@ -97,6 +99,10 @@ def _position(cpu_ops: pd.DataFrame, rows: pd.DataFrame, column: str) -> NDArray
     """Return where in `cpu_ops` the operator is that `column` names; -1 if it is not there."""
     if cpu_ops.empty:
         return np.full(len(rows), -1, dtype=np.int64)
+    if _is_numbered(cpu_ops) and not (rows["repeat"] != cpu_ops["repeat"].iloc[0]).any():
+        at = rows[column].to_numpy(np.int64) - int(cpu_ops["op"].iloc[0])
+        at[(at < 0) | (at >= len(cpu_ops))] = -1
+        return at
     size = int(cpu_ops["op"].max()) + 1
     known = (cpu_ops["repeat"].to_numpy(np.int64) * size) + cpu_ops["op"].to_numpy(np.int64)
     wanted = rows[column].to_numpy(np.int64)
@@ -105,6 +111,13 @@ def _position(cpu_ops: pd.DataFrame, rows: pd.DataFrame, column: str) -> NDArray
     order = np.argsort(known, kind="stable")
     at = order[np.searchsorted(known, wanted, sorter=order).clip(max=len(known) - 1)]
     return np.where(known[at] == wanted, at, -1)
+
+
+def _is_numbered(cpu_ops: pd.DataFrame) -> bool:
+    """Tell whether the numbers of operators are their places, but for a first one."""
+    op, repeat = (cpu_ops[name].to_numpy() for name in ("op", "repeat"))
+    is_sorted = bool((op[1:] > op[:-1]).all() and (repeat == repeat[0]).all())
+    return is_sorted and int(op[-1]) - int(op[0]) == len(op) - 1
 
 
 def time(cpu_ops: pd.DataFrame, chosen: Chosen, *others: pd.DataFrame) -> float:

@@ -14,6 +14,7 @@ _STACKS = r"(?:^|/)traceback\.py\(\d+\): format_stack$"
     title="Anomaly detection left on",
     source="https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"
     "#disable-debugging-apis",
+    calls=_STACKS,
 )
 def match(
     cpu_ops: pd.DataFrame,

@@ -29,7 +29,9 @@ row's, so that sums over rows are bounds of what can be gained. In ``python_call
 in which the call was the innermost of its thread, without waiting and communication where no GPU
 works meanwhile, in ``processes`` that in which the program's
 thread waited for a core, or for other threads, inside operators. ``cpu_ops`` comes without its
-columns pid, external and forward_tid."""
+columns pid, external, forward_tid, sequence, inputs and self_ns, ``kernels`` without those of the
+launch and of the occupancy, ``python_calls`` without those calls that no pattern looks for
+and that are none of the program's; what these are charged with is that of the call around them."""
 
 CHARGED = "charged_ns"
 
@@ -91,6 +93,13 @@ class Pattern:
     source: str
     """Document behind its advice, as a URL."""
 
+    calls: str | None
+    """Expression that names of Python functions contain that it looks for, besides those of the
+    program; None if it looks at all calls."""
+
+    without_gpu: bool
+    """Whether it looks at ranks without a GPU alone."""
+
     parameters: tuple[str, ...]
     find: Callable[..., Matches] = field(repr=False)
 
@@ -106,13 +115,18 @@ class Pattern:
 _OTHERS = {"causes": pd.DataFrame, "step": Step, "hardware": Hardware, "behaviour": dict}
 
 
-def pattern(*, title: str, source: str) -> Callable[[Callable[..., Matches]], Pattern]:
+def pattern(
+    *, title: str, source: str, calls: str | None = None, without_gpu: bool = False
+) -> Callable[[Callable[..., Matches]], Pattern]:
     """Register a function as a pattern; each parameter says by its name what it looks at.
 
     - one of `TABLES`: rows with a ``charged_ns`` where they are charged with time;
     - ``causes``: all causes, with `CAUSE_COLUMNS`;
     - ``step: Step``: how many steps there are, and their mean time;
     - ``hardware: Hardware`` and ``behaviour``: peaks of the GPU, and the run's own settings.
+
+    Python calls are half of a large trace: with `calls`, see `Pattern`, others are not kept, and
+    these only where `without_gpu` allows.
     """
     if not source.startswith("https://"):
         raise PluginError(f"pattern {title!r}: source must be the URL of a document")
@@ -125,7 +139,14 @@ def pattern(*, title: str, source: str) -> Callable[[Callable[..., Matches]], Pa
                 f"{code.co_filename}:{code.co_firstlineno}: unknown parameter {unknown[0]!r}",
                 hint=f"a pattern may name {', '.join((*TABLES, *_OTHERS))}",
             )
-        return Pattern(title=title, source=source, parameters=names, find=function)
+        return Pattern(
+            title=title,
+            source=source,
+            calls=calls,
+            without_gpu=without_gpu,
+            parameters=names,
+            find=function,
+        )
 
     return register
 

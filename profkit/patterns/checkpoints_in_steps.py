@@ -14,6 +14,7 @@ _FUNCTIONS = (
 @pattern(
     title="Checkpoints written in steps",
     source="https://docs.pytorch.org/tutorials/recipes/distributed_async_checkpoint_recipe.html",
+    calls=_FUNCTIONS,
 )
 def match(
     python_calls: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step

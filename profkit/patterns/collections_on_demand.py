@@ -11,6 +11,7 @@ _FUNCTIONS = r"<built-in function collect>|\bgc\.collect\b"
 @pattern(
     title="Garbage collected by hand in steps",
     source="https://docs.python.org/3/library/gc.html",
+    calls=_FUNCTIONS,
 )
 def match(
     python_calls: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step

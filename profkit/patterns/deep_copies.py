@@ -11,6 +11,7 @@ _FUNCTIONS = r"copy\.py\(\d+\): (?:deepcopy|_deepcopy_\w+|_reconstruct)$|: (?:lo
 @pattern(
     title="Weights copied in each step",
     source="https://docs.pytorch.org/docs/stable/optim.html#weight-averaging-swa-and-ema",
+    calls=_FUNCTIONS,
 )
 def match(
     python_calls: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step

@@ -7,10 +7,13 @@ from profkit.patterns._python_calls import spent_in
 from profkit.patterns._rows import having
 from profkit.patterns.base import Match, Step, charged, pattern
 
+_FUNCTIONS = r"empty_?[cC]ache"
+
 
 @pattern(
     title="Memory cache emptied in the loop",
     source="https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory.empty_cache.html",
+    calls=_FUNCTIONS,
 )
 def match(
     python_calls: pd.DataFrame,
@@ -20,7 +23,7 @@ def match(
     step: Step,
 ) -> Match | None:
     """Find `empty_cache`, and what allocating anew costs."""
-    spent = spent_in(r"empty_?[cC]ache", python_calls, cpu_ops, causes, step)
+    spent = spent_in(_FUNCTIONS, python_calls, cpu_ops, causes, step)
     if spent is None:
         return None
     freeing = having(runtime_calls, r"^(?:cuda|hip)(?:Malloc|Free)$")

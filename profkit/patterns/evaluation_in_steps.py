@@ -11,6 +11,7 @@ _FUNCTIONS = r": (?:evaluate|eval_\w+|(?:run_)?validat\w+|compute_metrics|_?eval
 @pattern(
     title="Evaluation in training steps",
     source="https://docs.pytorch.org/tutorials/beginner/introyt/trainingyt.html",
+    calls=_FUNCTIONS,
 )
 def match(
     python_calls: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step

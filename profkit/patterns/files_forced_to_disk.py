@@ -12,6 +12,7 @@ _FUNCTIONS = r"<built-in (?:function|method) (?:fsync|fdatasync|sync)\b"
 @pattern(
     title="Files forced to the disk in steps",
     source="https://docs.python.org/3/library/os.html#os.fsync",
+    calls=_FUNCTIONS,
 )
 def match(
     python_calls: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step

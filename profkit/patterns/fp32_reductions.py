@@ -10,11 +10,13 @@ from profkit.tables.python_frames import own_lines
 
 _LEAST_BYTES = 1 << 20
 _MOSTLY = 0.5
+_ALL_REDUCE = r"torch/distributed/distributed_c10d\.py\(\d+\): all_reduce$"
 
 
 @pattern(
     title="All-reduces in FP32",
     source="https://docs.pytorch.org/docs/stable/ddp_comm_hooks.html",
+    calls=_ALL_REDUCE,
 )
 def match(
     collectives: pd.DataFrame,
@@ -46,7 +48,7 @@ def match(
 
 def _line(python_calls: pd.DataFrame, exposed_ns: float) -> str:
     """Return the line of the program that calls most of them, "" if that is PyTorch itself."""
-    called = having(python_calls, r"torch/distributed/distributed_c10d\.py\(\d+\): all_reduce$")
+    called = having(python_calls, _ALL_REDUCE)
     called = outermost(python_calls, called)
     calls = python_calls[called]
     lasted_ns = (calls["end_ns"] - calls["start_ns"]).groupby(own_lines(python_calls, called)).sum()

@@ -14,6 +14,7 @@ _FUNCTIONS = (
 @pattern(
     title="Images prepared in the main process",
     source="https://docs.pytorch.org/vision/stable/transforms.html#performance-considerations",
+    calls=_FUNCTIONS,
 )
 def match(
     python_calls: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step

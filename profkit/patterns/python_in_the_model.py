@@ -21,6 +21,8 @@ _MOST_OPERATORS = 0.2
 @pattern(
     title="Python inside the model",
     source="https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
+    calls=MODEL,
+    without_gpu=True,
 )
 def match(
     python_calls: pd.DataFrame,

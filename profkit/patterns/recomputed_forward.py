@@ -18,6 +18,7 @@ _FEWEST_KINDS = 2
 @pattern(
     title="Forward computed again in backward",
     source="https://docs.pytorch.org/docs/stable/checkpoint.html",
+    calls=_CHECKPOINT,
 )
 def match(
     cpu_ops: pd.DataFrame, kernels: pd.DataFrame, python_calls: pd.DataFrame, step: Step

@@ -7,6 +7,7 @@ from profkit.patterns._python_calls import Spent, innermost_line, outermost, spe
 from profkit.patterns._rows import Chosen, having, inside, parents, per_step, place, time
 from profkit.patterns.base import Match, Step, pattern
 
+_NOTHING = r"(?!)"
 _PAUSE_NS = 1_000_000
 _RARE = 0.01
 _MOST_OF_READS = 2
@@ -17,6 +18,7 @@ _NOT_OF_PROGRAM = r"^(?:Optimizer\.step#|autograd::engine::evaluate_function)"
 @pattern(
     title="Values taken from tensors one at a time",
     source="https://docs.pytorch.org/docs/stable/generated/torch.Tensor.tolist.html",
+    calls=_NOTHING,
 )
 def match(
     cpu_ops: pd.DataFrame,

@@ -13,6 +13,7 @@ _FUNCTIONS = r"_utils/collate\.py.*: |: (?:\w*_)?collate(?:_fn|_batch)?$"
 @pattern(
     title="Batches put together in Python",
     source="https://docs.pytorch.org/docs/stable/data.html#working-with-collate-fn",
+    calls=_FUNCTIONS,
 )
 def match(
     python_calls: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step

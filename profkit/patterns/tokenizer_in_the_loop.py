@@ -15,6 +15,7 @@ _FUNCTIONS = (
 @pattern(
     title="Text tokenized in the loop",
     source="https://huggingface.co/docs/datasets/process",
+    calls=_FUNCTIONS,
 )
 def match(
     python_calls: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step

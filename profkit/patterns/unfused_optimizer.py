@@ -10,6 +10,7 @@ from profkit.patterns._rows import cause, having, inside, per_step, time
 from profkit.patterns.base import Match, Step, pattern
 
 _STEP = r"^Optimizer\.step#(?!Fused)(\w+)\.step"
+_STEP_CALLS = r"torch/optim/\w+\.py\(\d+\): step$"
 _LEAST_OPERATORS = 60
 _ON_GPU, _ON_CPU = 2 / 3, 0.9
 """Share of its time that is gained: of ten operators for each parameter one is left, but on a GPU
@@ -21,6 +22,7 @@ _FOREACH = frozenset({"Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop",
 @pattern(
     title="Unfused optimizer",
     source="https://docs.pytorch.org/docs/stable/optim.html",
+    calls=_STEP_CALLS,
 )
 def match(
     cpu_ops: pd.DataFrame,
@@ -40,7 +42,7 @@ def match(
         return None
     name = str(cpu_ops["name"].astype(object)[steps].iloc[0])
     optimizer = found.group(1) if (found := re.search(_STEP, name)) else ""
-    calls = having(python_calls, r"torch/optim/\w+\.py\(\d+\): step$")
+    calls = having(python_calls, _STEP_CALLS)
     if kernels.empty and calls.any():
         # What Python does between the operators goes with them.
         spent = spent_on_cpu(python_calls, outermost(python_calls, calls), cpu_ops, causes)

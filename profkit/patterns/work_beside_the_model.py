@@ -27,6 +27,8 @@ _PHASES = r"^(?:forward|backward|Optimizer\.step#.*)$"
 @pattern(
     title="Work beside the model",
     source="https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
+    calls=_TRAINING,
+    without_gpu=True,
 )
 def match(
     python_calls: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step

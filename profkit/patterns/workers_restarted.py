@@ -13,6 +13,7 @@ _LOADER = r"torch/utils/data/dataloader\.py\(\d+\): "
 @pattern(
     title="DataLoader workers started anew",
     source="https://docs.pytorch.org/docs/stable/data.html",
+    calls=rf"{_STARTS}|{_LOADER}",
 )
 def match(
     python_calls: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step

@@ -6,7 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profkit.analyze.division import cpu, gpu
-from profkit.analyze.division.partition import Partition, alone, innermost_time, spans_of
+from profkit.analyze.division.partition import (
+    Partition,
+    alone,
+    innermost_time,
+    spans_of,
+    union_of_rows,
+)
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import calltree, intervals
 from profkit.analyze.shared.glob_match import texts
@@ -58,14 +64,17 @@ def of_threads(rank: RecordedRank, within: Intervals, threads: Iterable[int]) ->
     left = within
     for thread in threads:
         on_thread = rank.op_threads == thread
-        rows = np.flatnonzero(on_thread)
-        if not len(rows):
+        if not on_thread.any():
             continue
-        position = np.full(len(rank.ops) + 1, -1, dtype=np.int64)
-        position[rows] = np.arange(len(rows))
-        parent = position[rank.op_parents[rows]]
-        own[rows] = innermost_time(rank.charged_spans[rows], parent, left)
-        left = intervals.difference(left, intervals.union(rank.op_spans[rows]))
+        inside = np.zeros(len(rank.ops), dtype=np.int64)
+        for block in intervals.blocks(len(own)):
+            some = block.start + np.flatnonzero(on_thread[block])
+            own[some] = intervals.overlap(rank.charged_spans(some), left)
+            parents = rank.op_parents[some]
+            known = (parents >= 0) & on_thread[parents]
+            np.add.at(inside, parents[known], own[some][known])
+        np.maximum(np.subtract(own, inside, out=own), 0, out=own)
+        left = intervals.difference(left, union_of_rows(rank.ops, on_thread))
     return own
 
 

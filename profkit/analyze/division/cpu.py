@@ -2,7 +2,7 @@
 
 from profkit.analyze.division.cpu_threads import NOT_RECORDED, PYTHON
 from profkit.analyze.division.gpu import EXPOSED
-from profkit.analyze.division.partition import Partition
+from profkit.analyze.division.partition import Partition, union_of_rows
 from profkit.analyze.division.recorded_rank import COMPILING, RecordedRank
 from profkit.analyze.division.thread_waits import waits
 from profkit.analyze.shared import intervals
@@ -18,7 +18,7 @@ def divide(rank: RecordedRank) -> Partition:
     time.take("loading_data", rank.loading(rank.main))
     on_main = rank.op_threads == rank.main
     time.take(COMPUTING, rank.computing)
-    time.take(COMPUTING, rank.op_spans[rank.works & ~on_main])
+    time.take(COMPUTING, union_of_rows(rank.ops, rank.works & ~on_main))
     has_operators = bool(rank.works.any())
     if has_operators and not rank.sees_cpu:
         # It is unknown what the program's thread did beside the communication of others.

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from profkit.analyze.division.partition import Partition
+from profkit.analyze.division.partition import Partition, union_of_rows
 from profkit.analyze.division.recorded_rank import COMPILING, RecordedRank
 from profkit.analyze.division.thread_waits import waits
 from profkit.analyze.shared import intervals
@@ -47,7 +47,7 @@ def _of_thread(
         ("loading_data", rank.loading(thread)),
     ):
         time.take(f"{under}.{cause}", intervals.intersection(found, owned))
-    works = intervals.union(rank.op_spans[rank.works & (rank.op_threads == thread)])
+    works = union_of_rows(rank.ops, rank.works & (rank.op_threads == thread))
     calls = intervals.union(rank.call_spans[on_thread])
     for spans in (works, calls):
         time.take(f"{under}.{PYTHON}", intervals.intersection(spans, owned))

@@ -1,5 +1,7 @@
 """A partition of time: spans are taken from what is left, so that nothing is counted twice."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -41,20 +43,33 @@ class Partition:
         return {cause: intervals.overlap(windows, self.spans(cause)) for cause in self.parts}
 
 
-def spans_of(rows: pd.DataFrame) -> Intervals:
-    """Return the intervals of the rows of any table."""
-    return intervals.intervals(rows["start_ns"], rows["end_ns"])
+def spans_of(rows: pd.DataFrame, which: NDArray[Any] | slice = slice(None)) -> Intervals:
+    """Return the intervals of the rows of any table, or of `which` of them."""
+    start, end = (rows[name].to_numpy(np.int64)[which] for name in ("start_ns", "end_ns"))
+    return intervals.intervals(start, end)
+
+
+def union_of_rows(rows: pd.DataFrame, which: NDArray[np.bool_]) -> Intervals:
+    """Return the union of the intervals of `which` rows of any table."""
+    found = (spans_of(rows.iloc[block], which[block]) for block in intervals.blocks(len(rows)))
+    return intervals.union(np.concatenate([intervals.union(spans) for spans in found]))
 
 
 def alone(spans: Intervals) -> Intervals:
     """Cut `spans` so that each instant belongs to the first of them that began; none is longer."""
-    order = np.argsort(spans[:, 0], kind="stable")
-    start, end = spans[order, 0], spans[order, 1]
-    before = np.r_[np.iinfo(np.int64).min, np.maximum.accumulate(end)[:-1]] if len(end) else end
-    cut = np.empty_like(spans)
-    cut[order, 0] = np.minimum(np.maximum(start, before), np.maximum(end, start))
-    cut[order, 1] = np.maximum(end, cut[order, 0])
-    return cut
+    is_sorted = not (spans[1:, 0] < spans[:-1, 0]).any()
+    order = slice(None) if is_sorted else np.argsort(spans[:, 0], kind="stable")
+    cut = spans[order].copy()
+    start, end = cut.T
+    before = np.maximum.accumulate(end[:-1])
+    np.maximum(end, start, out=end)
+    np.maximum(start[1:], before, out=start[1:])
+    np.minimum(start, end, out=start)
+    if is_sorted:
+        return cut
+    found = np.empty_like(spans)
+    found[order] = cut
+    return found
 
 
 def crossing(spans: Intervals) -> NDArray[np.bool_]:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze.division.partition import alone, crossing, spans_of
+from profkit.analyze.division.partition import alone, crossing, spans_of, union_of_rows
 from profkit.analyze.division.phases import Stretches, stretches
 from profkit.analyze.division.sampled_calls import sampled_calls, seen_stacks, with_stacks
 from profkit.analyze.shared import calltree, intervals
@@ -92,6 +92,12 @@ class RecordedRank:
             is_sampled=is_sampled, where=where, periods=periods.reset_index(drop=True), **rows
         )
 
+    def forget(self) -> None:
+        """Let go of what was made of the rows: all of it is made again where it is asked for."""
+        for name, made in vars(type(self)).items():
+            if isinstance(made, cached_property):
+                vars(self).pop(name, None)
+
     @cached_property
     def windows(self) -> Intervals:
         """The periods as intervals."""
@@ -107,19 +113,24 @@ class RecordedRank:
         """The intervals of the operators and annotations."""
         return spans_of(self.ops)
 
-    @cached_property
-    def charged_spans(self) -> Intervals:
-        """The intervals of the operators; empty for ranges that end after the one they began in.
+    def charged_spans(self, rows: calltree.Rows) -> Intervals:
+        """Return intervals of operators; empty for ranges that end after the one they began in.
 
         Nothing counts as inside of these, so that they would be charged with what others are.
         """
-        spans = self.op_spans.copy()
+        spans = spans_of(self.ops, rows)
+        spans[self._across[rows], 1] = spans[self._across[rows], 0]
+        return spans
+
+    @cached_property
+    def _across(self) -> NDArray[np.bool_]:
+        """Whether each row of the operators is a range that ends after the one it began in."""
+        found = np.zeros(len(self.ops), dtype=np.bool_)
         ranges = np.flatnonzero((self.ops["kind"] == "annotation").to_numpy())
         for thread in np.unique(self.op_threads[ranges]):
             of_thread = ranges[self.op_threads[ranges] == thread]
-            across = of_thread[crossing(spans[of_thread])]
-            spans[across, 1] = spans[across, 0]
-        return spans
+            found[of_thread] = crossing(spans_of(self.ops, of_thread))
+        return found
 
     @cached_property
     def op_parents(self) -> calltree.Rows:
@@ -221,8 +232,10 @@ class RecordedRank:
         for thread in self.launching:
             of_calls, of_ops = self.call_threads == thread, self.op_threads == thread
             waits.append(intervals.union(self.call_spans[of_calls & self.blocked]))
-            spans = np.concatenate((self.call_spans[of_calls], self.op_spans[of_ops & self.works]))
-            works.append(intervals.difference(intervals.union(spans), waits[-1]))
+            calls = intervals.union(self.call_spans[of_calls])
+            ops = union_of_rows(self.ops, of_ops & self.works)
+            spans = intervals.union(np.concatenate((calls, ops)))
+            works.append(intervals.difference(spans, waits[-1]))
         nothing = [intervals.nothing()]
         least = intervals.intersection(windows, intervals.union(np.concatenate(nothing + works)))
         blocked = intervals.union(np.concatenate(nothing + waits))
@@ -254,7 +267,7 @@ class RecordedRank:
         rows = matching(self.ops["name"], patterns)
         if thread is not None:
             rows &= self.op_threads == thread
-        return intervals.union(self.op_spans[rows])
+        return union_of_rows(self.ops, rows)
 
     def loading(self, thread: int) -> Intervals:
         """Return when `thread` waits for a batch, or for the workers of an epoch, as a union."""
@@ -281,7 +294,7 @@ class RecordedRank:
     @cached_property
     def collecting(self) -> Intervals:
         """The time in Python's garbage collector, as a union."""
-        ranges = self.op_spans[matching(self.ops["name"], COLLECTING)]
+        ranges = spans_of(self.ops, matching(self.ops["name"], COLLECTING))
         by_hand = spans_of(self.python[matching(self.python["name"], _COLLECTS)])
         return intervals.union(np.concatenate((ranges, spans_of(self.pauses), by_hand)))
 
@@ -299,7 +312,7 @@ class RecordedRank:
         Not where one has called a collective, as backward does for the buckets of DDP: only what
         computes inside of that call.
         """
-        spans = self.op_spans[self.works & (self.op_threads == self.main)]
+        spans = spans_of(self.ops, self.works & (self.op_threads == self.main))
         calls = self.ranges(_CALLING, self.main)
         is_inside = intervals.contains(calls, spans[:, 0]) & intervals.contains(
             calls, spans[:, 1] - 1
@@ -311,14 +324,17 @@ class RecordedRank:
     def sees_cpu(self) -> bool:
         """Whether enough of the CPU was recorded that what is between is Python, and no excerpt."""
         windows = intervals.union(self.windows)
-        of_python = (
-            intervals.union(spans_of(rows)[(rows["kind"] == "function").to_numpy()])
-            for rows in map(self.python.iloc.__getitem__, intervals.blocks(len(self.python)))
-        )
-        parts = (intervals.union(self.op_spans[self.works]), intervals.union(self.call_spans))
-        recorded = np.concatenate((*parts, *of_python))
-        seen = intervals.overlap(windows, intervals.union(recorded)).sum()
-        return bool(seen > _EXCERPT * intervals.total(windows))
+        enough = _EXCERPT * intervals.total(windows)
+        recorded = intervals.nothing()
+        for rows, which in (
+            (self.python, (self.python["kind"] == "function").to_numpy()),
+            (self.ops, self.works),
+            (self.calls, np.ones(len(self.calls), dtype=np.bool_)),
+        ):
+            recorded = intervals.union(np.concatenate((recorded, union_of_rows(rows, which))))
+            if intervals.overlap(windows, recorded).sum() > enough:
+                return True
+        return False
 
     @cached_property
     def held_up(self) -> Intervals:

@@ -38,6 +38,11 @@ def is_waiting(name: str) -> bool:
     return any(called.search(name) for called in (_LOCKS, _SLEEPS, _QUEUES, _BLOCKS))
 
 
+def is_sleeping(name: str) -> bool:
+    """Tell whether the Python function of this name may wait without a lock."""
+    return _SLEEPS.search(name) is not None
+
+
 def waits(rank: RecordedRank) -> dict[str, Intervals]:
     """Return by cause when the program's thread waited, as unions.
 
@@ -94,7 +99,7 @@ def evidence(rank: RecordedRank, cause: str, spans: Intervals) -> Evidence:
     """Return the call in which the union `spans` went by, or what another thread did meanwhile."""
     calls = rank.python
     if cause.endswith(IN_CALL):
-        sleeps = named(calls["name"], lambda name: _SLEEPS.search(name) is not None)
+        sleeps = named(calls["name"], is_sleeping)
         time = pd.Series(intervals.overlap(spans_of(calls), spans) * sleeps)
         return {"call": str(time.groupby(called_functions(calls)).sum().idxmax())}
     found: Evidence = {"thread": line_of_other(rank, spans)}

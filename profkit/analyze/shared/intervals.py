@@ -40,17 +40,27 @@ def union(spans: Intervals) -> Intervals:
     if len(spans) <= _ROWS_AT_ONCE:
         return _union(spans)
     # Of a table in the order of time little is left of each block.
-    return _union(np.concatenate([_union(spans[rows]) for rows in blocks(len(spans))]))
+    found = np.concatenate([_union(spans[rows]) for rows in blocks(len(spans))])
+    if not _is_sorted(found):
+        edges = np.unique(found[::_ROWS_AT_ONCE, 0])
+        place = np.searchsorted(edges, found[:, 0], side="right")
+        found = np.concatenate([_union(found[place == at]) for at in range(len(edges) + 1)])
+    return _union(found)
+
+
+def _is_sorted(spans: Intervals) -> bool:
+    return not (spans[1:, 0] < spans[:-1, 0]).any()
 
 
 def _union(spans: Intervals) -> Intervals:
     filled = spans[:, 1] > spans[:, 0]
-    start, end = spans[filled, 0], spans[filled, 1]
-    if not len(start):
+    spans = spans if filled.all() else spans[filled]
+    if not len(spans):
         return nothing()
-    order = np.argsort(start, kind="stable")
+    if not _is_sorted(spans):
+        spans = spans[np.argsort(spans[:, 0], kind="stable")]
     # An early interval may outlast those after it: compare with the latest end so far.
-    start, reach = start[order], np.maximum.accumulate(end[order])
+    start, reach = spans[:, 0], np.maximum.accumulate(spans[:, 1])
     first = np.flatnonzero(np.r_[True, start[1:] > reach[:-1]])
     last = np.r_[first[1:], len(start)] - 1
     return np.column_stack((start[first], reach[last]))

@@ -33,26 +33,54 @@ class LargeTable:
 
     def where(self, wanted: Callable[[pd.DataFrame], NDArray[np.bool_]]) -> pd.DataFrame:
         """Return the rows of which `wanted` holds, in their order."""
-        return joined([rows[wanted(rows)] for rows in self.portions()])
+        found = Gathered()
+        for rows in self.portions():
+            found.add(rows, wanted(rows))
+        return found.whole()
 
     def whole(self) -> pd.DataFrame:
         """Return all rows."""
         return joined([*self.portions()])
 
 
+class Gathered:
+    """Chosen rows of a table, as its portions come; one column at a time is there twice."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, list[Any]] = {}
+
+    def add(self, rows: pd.DataFrame, chosen: NDArray[np.bool_] | slice, **other: Any) -> None:
+        """Keep the `chosen` rows; `other` are columns instead of those of the same name."""
+        for name in rows:
+            values = other.get(str(name), rows[name].array)
+            self._parts.setdefault(str(name), []).append(values[chosen])
+
+    def whole(self) -> pd.DataFrame:
+        """Return all rows that were kept, once; texts may have other categories in each portion."""
+        found = {name: _concatenated(self._parts.pop(name)) for name in [*self._parts]}
+        pa.default_memory_pool().release_unused()
+        return pd.DataFrame(found, copy=False)
+
+
 def joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Return the rows of all `parts`, whose texts may have other categories in each."""
     if len(parts) == 1:
         return parts[0].reset_index(drop=True)
-    return pd.DataFrame(
-        {
-            name: union_categoricals([part[name] for part in parts])
-            if isinstance(parts[0][name].dtype, pd.CategoricalDtype)
-            else np.concatenate([part[name].to_numpy() for part in parts])
-            for name in parts[0]
-        },
-        copy=False,
-    )
+    found = Gathered()
+    for part in parts:
+        found.add(part, slice(None))
+    return found.whole()
+
+
+def _concatenated(parts: Sequence[Any]) -> Any:
+    """Return one column; numbers that are all equal take no memory."""
+    if len(parts) == 1:
+        return parts[0]
+    if isinstance(parts[0].dtype, pd.CategoricalDtype):
+        return union_categoricals(parts)
+    values = np.concatenate(parts)
+    is_equal = len(values) and (values == values[0]).all()
+    return np.broadcast_to(values[0], len(values)) if is_equal else values
 
 
 def portions(file: pq.ParquetFile, names: Sequence[str]) -> Iterator[pd.DataFrame]:
