@@ -40,6 +40,7 @@ def main(argv: Sequence[str]) -> None:
     """Run the analysis that `argv` names and write its result."""
     options = _parser().parse_args(argv)
     malloc.keep_freed()
+    malloc.share()
     # Arrow's own allocator keeps half as much as the tables take.
     pa.set_memory_pool(pa.system_memory_pool())
     # results/runs/<run>/analyze/<name>.json, or results/selection/analyze/<name>.json

@@ -27,18 +27,22 @@ ByToolOrOther = Annotated[ByToolIfAny, "one of them has to be there"]
 """The same for tables of which an analysis needs at least one: None if no tool makes it."""
 
 
-class Columns(tuple[str, ...]):
+class Columns(tuple[str, ...]):  # noqa: SLOT001 (a tuple has no room for slots of its own)
     """Columns of a large table that an analysis reads: the others are left on the disk.
 
     ``cpu_ops: Annotated[pd.DataFrame, Columns("rank start_ns end_ns")]``, or `ByTool` and its kin
     instead of the frame.
     """
 
-    __slots__ = ()
+    narrow: frozenset[str]
+    """Numbers of rows that take half of the memory in a large table, where they are small enough:
+    no product of them may be taken without making them int64."""
 
-    def __new__(cls, names: str) -> Self:
-        """Split `names` at spaces."""
-        return super().__new__(cls, names.split())
+    def __new__(cls, names: str, narrow: str = "") -> Self:
+        """Split `names`, and those of `narrow` among them, at spaces."""
+        made = super().__new__(cls, names.split())
+        made.narrow = frozenset(narrow.split())
+        return made
 
 
 class ResultTables(tuple[str, ...]):

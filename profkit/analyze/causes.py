@@ -39,11 +39,16 @@ _SAMPLER = "torch_profiler"
 _SAMPLED = ("processes", "sampled_steps")
 _OPS = Columns(
     "rank repeat op parent tid name kind start_ns end_ns step input_shapes input_types forward"
-    " module phase stack"
+    " module phase stack",
+    narrow="op parent forward",
 )
 _KERNELS = Columns(
     "rank repeat device stream name kind start_ns end_ns correlation op step size_bytes copy_kind"
-    " graph collective module phase"
+    " graph collective module phase",
+    narrow="correlation op",
+)
+_CALLS = Columns(
+    "rank repeat tid name start_ns end_ns correlation op step", narrow="correlation op"
 )
 
 
@@ -67,7 +72,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     steps: pd.DataFrame,
     cpu_ops: Annotated[pd.DataFrame, _OPS],
     kernels: Annotated[pd.DataFrame, _KERNELS],
-    runtime_calls: pd.DataFrame,
+    runtime_calls: Annotated[pd.DataFrame, _CALLS],
     annotations: pd.DataFrame,
     python_calls: LargeTable,
     collectives: pd.DataFrame,
@@ -140,7 +145,7 @@ def _matches(one: Divided, rows: pd.DataFrame, known: Mapping[str, Any]) -> pd.D
     return matches(one.rank, one.time, shown, known, len(set(rows["rank"])))
 
 
-def _placed(kernels: pd.DataFrame, calls: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
+def _placed(kernels: pd.DataFrame, calls: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Return the `kernels` whose times can be; how many cannot, and how many have no launch."""
     launched = launches(kernels, calls)
     misplaced = divided_ranks.misplaced(kernels, launched)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from profkit.patterns._causes import largest
 from profkit.patterns._rows import Chosen, having, within
-from profkit.patterns.base import CHARGED, Step, charged
+from profkit.patterns.base import CHARGED, LOADS, Step, charged
 from profkit.tables.python_frames import own_lines
 
 MODEL = r"torch/nn/modules/module\.py|torch/(?:_tensor|autograd/__init__)\.py\(\d+\): backward"
@@ -20,7 +20,6 @@ _LEAST_SHARE = 0.08
 _LEAST_SIGHTINGS = 2
 _LINE = re.compile(r"\(\d+\)")
 _LOADING = r"^enumerate\(Data"
-LOADS = r"torch/utils/data/dataloader\.py\(\d+\): __(?:iter|next)__$"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from profkit.patterns.base import CHARGED, charged
 from profkit.tables.python_frames import own_line
 
+_ROWS_AT_ONCE = 1 << 18
 Chosen: TypeAlias = NDArray[np.bool_]
 """One flag for each row of a table."""
 
@@ -44,20 +45,20 @@ def within(rows: pd.DataFrame, calls: pd.DataFrame) -> Chosen:
     if calls.empty:
         return chosen
     threads, start, end = (rows[name].to_numpy(np.int64) for name in ("tid", "start_ns", "end_ns"))
-    middle = start + (end - start) // 2
     for thread, theirs in calls.groupby("tid"):
         calls_sorted = theirs.sort_values("start_ns")
         first, last = (calls_sorted[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
         reach = np.maximum.accumulate(last)
         opens = np.flatnonzero(np.r_[True, first[1:] > reach[:-1]])
         begins, ends = first[opens], reach[np.r_[opens[1:], len(first)] - 1]
-        at = np.searchsorted(begins, middle, "right") - 1
-        chosen |= (
-            (threads == thread)
-            & (at >= 0)
-            & (middle < ends[at])
-            & (end - start <= ends[at] - begins[at])
-        )
+        # Some at a time: what is in between takes several times the memory of the rows.
+        for first_row in range(0, len(rows), _ROWS_AT_ONCE):
+            some = slice(first_row, first_row + _ROWS_AT_ONCE)
+            length = end[some] - start[some]
+            middle = start[some] + length // 2
+            at = np.searchsorted(begins, middle, "right") - 1
+            is_inside = (at >= 0) & (middle < ends[at]) & (length <= ends[at] - begins[at])
+            chosen[some] |= (threads[some] == thread) & is_inside
     return chosen
 
 

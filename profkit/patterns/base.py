@@ -35,6 +35,9 @@ and that are none of the program's; what these are charged with is that of the c
 
 CHARGED = "charged_ns"
 
+LOADS = r"torch/utils/data/dataloader\.py\(\d+\): __(?:iter|next)__$"
+"""Python functions in which the program waits for its next batch; any pattern may look for them."""
+
 LEAST_SHARE = 0.02
 """Share of the step time below which a match is not worth a word."""
 

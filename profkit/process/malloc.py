@@ -8,6 +8,7 @@ from contextlib import contextmanager
 # <malloc.h>
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
+_M_ARENA_MAX = -8
 _KEPT_BYTES = 32 << 20
 """Memory to keep: half of it is too little for reading a block, more has no effect."""
 _LARGEST_BYTES = 8 << 20
@@ -20,11 +21,23 @@ def keep_freed() -> None:
     By default every few MiB go back to the system and are faulted in again, a page at a time: a
     program that works block by block spends a tenth of its time on that.
     """
+    _set(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+    _set(_M_MMAP_THRESHOLD, _LARGEST_BYTES)
+
+
+def share() -> None:
+    """Let all threads take memory from one place (Linux only).
+
+    By default each of Arrow's keeps what it frees, of no use for the thread that computes.
+    """
+    _set(_M_ARENA_MAX, 1)
+
+
+def _set(option: int, value: int) -> None:
     import ctypes  # noqa: PLC0415 - what reads no large file does without
 
     if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):
-        mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
-        mallopt(_M_MMAP_THRESHOLD, _LARGEST_BYTES)
+        mallopt(option, value)
 
 
 @contextmanager

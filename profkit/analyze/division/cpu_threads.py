@@ -48,7 +48,7 @@ def _of_thread(
     ):
         time.take(f"{under}.{cause}", intervals.intersection(found, owned))
     works = union_of_rows(rank.ops, rank.works & (rank.op_threads == thread))
-    calls = intervals.union(rank.call_spans[on_thread])
+    calls = intervals.union(rank.call_spans[on_thread & near])
     for spans in (works, calls):
         time.take(f"{under}.{PYTHON}", intervals.intersection(spans, owned))
 

@@ -33,6 +33,7 @@ class Detail:
 
 def details(rank: RecordedRank, time: Partition) -> dict[str, Detail]:
     """Return the causes of `time` by id, with those that each consists of."""
+    rank.tidy()
     totals = {name: intervals.total(time.spans(name)) for name in time.parts}
     whole = intervals.total(intervals.union(rank.windows))
     found = {name: Detail(time_ns=total) for name, total in totals.items()}
@@ -40,6 +41,7 @@ def details(rank: RecordedRank, time: Partition) -> dict[str, Detail]:
     work, calls = charges.of_kernels(rank, time), charges.of_calls(rank, time)
     ops = charges.of_ops(rank, time)
     for name in worth:
+        rank.tidy()
         detail = found[name]
         if name == gpu.COMPUTING:
             own = np.where((rank.kernels["kind"] == "compute").to_numpy(), work, 0)

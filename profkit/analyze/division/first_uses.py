@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _FEWEST = 3
 """Calls alike in a step, and steps, that are enough to know what is usual."""
 
+_ALIKE = ("name", "input_shapes", "input_types")
 _NOTHING = -2
 """The code of "", which stands for no operator above as well."""
 
@@ -29,7 +30,7 @@ def above_usual(
     Alike are calls of one name, shapes and types below the same operator. What is longer in single
     steps is no first use: it counts as the median over the steps. `own_ns` are their own times.
     """
-    ops = rank.ops.iloc[rows]
+    ops = rank.ops[[*_ALIKE, "step", "start_ns"]].iloc[rows]
     parents, step = rank.op_parents[rows], ops["step"].to_numpy(np.int64)
     shapes = _codes(ops["input_shapes"])
     above = np.where(parents >= 0, _codes(rank.ops["name"])[parents], _NOTHING)

@@ -51,6 +51,19 @@ def _divide_idle(rank: RecordedRank, time: Partition) -> None:
     """Divide what is left, where no kernel runs, by what the thread did that launches next."""
     if not len(rank.windows):
         return
+    rank.tidy()
+    owned, queued = _owned(rank, time)
+    rank.tidy()
+    cpu_threads.divide(rank, time, IDLE, owned)
+    time.take(f"{IDLE}.not_started", queued)
+    time.take(f"{IDLE}.{cpu_threads.NOT_RECORDED}", time.left)
+
+
+def _owned(rank: RecordedRank, time: Partition) -> tuple[dict[int, Intervals], Intervals]:
+    """Return when each thread kept the GPU idle, and when what was launched did not start.
+
+    What the call has that waited for the GPU is taken.
+    """
     found = _gaps(rank)
     launch = np.append(rank.launched["start_ns"].to_numpy(np.int64), -1)[found.after]
     ready = np.append(rank.launched["end_ns"].to_numpy(np.int64), -1)[found.after]
@@ -74,9 +87,7 @@ def _divide_idle(rank: RecordedRank, time: Partition) -> None:
         if (owner == tid).any()
     }
     _give_to_synchronisation(rank, time, found, owner, late)
-    cpu_threads.divide(rank, time, IDLE, owned)
-    time.take(f"{IDLE}.not_started", queued)
-    time.take(f"{IDLE}.{cpu_threads.NOT_RECORDED}", time.left)
+    return owned, queued
 
 
 def _gaps(rank: RecordedRank) -> Gaps:

@@ -14,6 +14,7 @@ from profkit.analyze.shared.glob_match import named
 from profkit.analyze.shared.large_table import Gathered, LargeTable
 from profkit.analyze.shared.step_windows import WHERE, keyed, positions_by_repeat, runs
 from profkit.patterns import patterns
+from profkit.patterns.base import LOADS
 from profkit.tables.python_frames import is_foreign
 
 _PYTHON = "python_calls"
@@ -27,7 +28,8 @@ def kept_calls(python_calls: LargeTable, kernels: pd.DataFrame) -> pd.DataFrame:
     wanted = [one for one in patterns().values() if _PYTHON in one.parameters]
     if any(one.calls is None for one in wanted):
         return python_calls.whole()
-    is_looked_for = _containing(one.calls for one in wanted if not one.without_gpu)
+    always = [one.calls for one in wanted if not one.without_gpu]
+    is_looked_for = _containing([LOADS, *always])
     is_without_gpu = _containing(one.calls for one in wanted if one.without_gpu)
     with_gpu = set(keyed(kernels, WHERE, runs(kernels, WHERE)).itertuples(index=False, name=None))
     above = calltree.NearestAbove()
@@ -58,7 +60,7 @@ def _around_sleeps(rows: pd.DataFrame) -> NDArray[np.bool_]:
     What the program has called, which then slept, is what readers are told.
     """
     start, end = (rows[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
-    found = end > start[-1:].sum()
+    found = np.asarray(end > start[-1:].sum())
     sleeps = named(rows["name"], is_sleeping)
     for own in positions_by_repeat(rows).values() if sleeps.any() else ():
         numbers = (rows[name].to_numpy()[own] for name in ("call", "caller"))

@@ -34,8 +34,10 @@ class Partition:
     def spans(self, cause: str) -> Intervals:
         """Return the union that `cause` has."""
         if cause not in self._spans:
-            taken = np.concatenate([intervals.nothing(), *self.parts.get(cause, ())])
-            self._spans[cause] = intervals.union(taken)
+            taken = self.parts.get(cause) or [intervals.nothing()]
+            self._spans[cause] = (
+                taken[0] if len(taken) == 1 else intervals.union(np.concatenate(taken))
+            )
         return self._spans[cause]
 
     def times(self, windows: Intervals) -> dict[str, NDArray[np.int64]]:

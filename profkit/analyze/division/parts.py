@@ -35,6 +35,8 @@ def parts(rank: RecordedRank, time: Partition) -> pd.DataFrame:
     found = pd.DataFrame(
         {name: np.concatenate([own[name] for own in of_causes]) for name in columns}
     )
+    del of_causes
+    rank.tidy()
     found = found.groupby(KEYS, observed=True, sort=False)[list(_SUMS)].sum().reset_index()
     totals = pd.Series({cause: intervals.total(time.spans(cause)) for cause in time.parts})
     # Ranges that overlap without being one in the other share it.
@@ -70,8 +72,7 @@ def _of_cause(rank: RecordedRank, time: Partition, cause: str) -> dict[str, NDAr
     threads = dict.fromkeys([rank.main, *rank.launching, *rank.op_threads.tolist()])
     own = charges.of_threads(rank, spans, threads)
     rows = np.flatnonzero(np.where(rank.works, own, 0) if cause == cpu.COMPUTING else own)
-    of_ops = rank.ops.iloc[rows]
-    modules, names = (texts(of_ops[name]) for name in ("module", "name"))
+    modules, names = (texts(rank.ops[name].iloc[rows]) for name in ("module", "name"))
     return _rows(cause, modules, names, "", own[rows], above_usual(rank, rows, own[rows]))
 
 
@@ -82,9 +83,8 @@ def _kernels(rank: RecordedRank, time: Partition, cause: str, top: str) -> dict[
         of_cause = rank.copy_names == cause.partition(".")[2]
     rows = np.flatnonzero(of_cause)
     charged = intervals.overlap(alone(rank.kernel_spans[rows]), time.spans(cause))
-    kernels = rank.kernels.iloc[rows]
-    names = texts(kernels["name"], readable)
-    modules = texts(kernels["module"])
+    names = texts(rank.kernels["name"].iloc[rows], readable)
+    modules = texts(rank.kernels["module"].iloc[rows])
     return _rows(cause, modules, rank.kernel_labels[rows], names, charged)
 
 

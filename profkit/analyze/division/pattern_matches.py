@@ -5,7 +5,6 @@ from collections.abc import Container, Mapping
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
 
 from profkit.analyze.division import charges, cpu, gpu, thread_waits
 from profkit.analyze.division.long_steps import calls_within, sampled_steps
@@ -39,15 +38,13 @@ def matches(
     length = float((rank.windows[:, 1] - rank.windows[:, 0]).mean())
     given = {**_given(rank, time, known), "causes": causes[list(CAUSE_COLUMNS)]}
     rank.forget()
-    pa.default_memory_pool().release_unused()
+    rank.tidy()
     given["step"] = Step(count=count, ms=length / _NS_PER_MS, ranks=ranks)
-    has_gpu = len(rank.kernels) > 0
-    steady = [
-        (name, match)
-        for name, pattern in patterns().items()
-        if not (pattern.without_gpu and has_gpu)
-        for match in pattern.matches(given)
-    ]
+    steady = []
+    for name, pattern in patterns().items():
+        if not (pattern.without_gpu and len(rank.kernels)):
+            steady += [(name, match) for match in pattern.matches(given)]
+            rank.tidy()
     rows = [_row(name, match, given["step"]) for name, match in steady]
     rows += _in_some_steps(rank, given, {(name, match.place) for name, match in steady})
     made = pd.DataFrame(rows, columns=list(_COLUMNS))

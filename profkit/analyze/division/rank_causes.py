@@ -77,7 +77,9 @@ class RankCauses:
 def divided(found: Periods, tables: Mapping[str, pd.DataFrame]) -> Iterator[Divided]:
     """Yield the recordings of each rank, one after another, with their causes."""
     for rank, time in divided_ranks.divided(found, tables):
-        yield Divided(rank=rank, time=time, details=details(rank, time))
+        causes = details(rank, time)
+        rank.tidy()
+        yield Divided(rank=rank, time=time, details=causes)
 
 
 def divided_of(rank: int, found: Periods, tables: Mapping[str, pd.DataFrame]) -> list[Divided]:

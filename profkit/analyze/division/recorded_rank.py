@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from profkit.analyze.division.partition import alone, crossing, spans_of, union_of_rows
@@ -46,6 +48,7 @@ _STARTING_NS = 1_000_000
 _FAR_LONGER = 20
 _FEW = 3
 _EXCERPT = 0.1
+_ROWS_AT_ONCE = 1 << 18
 _WRAPPERS = (*_CALLING, "DistributedDataParallel*", "*c10d_functional*")
 
 
@@ -98,6 +101,11 @@ class RecordedRank:
             if isinstance(made, cached_property):
                 vars(self).pop(name, None)
 
+    def tidy(self) -> None:
+        """Give memory back that was worked with; where there is little of it, that takes longer."""
+        if len(self.ops) > _ROWS_AT_ONCE:
+            pa.default_memory_pool().release_unused()
+
     @cached_property
     def windows(self) -> Intervals:
         """The periods as intervals."""
@@ -105,8 +113,8 @@ class RecordedRank:
 
     @cached_property
     def launched(self) -> pd.DataFrame:
-        """The call that launched each kernel, see `launch_calls.launches`."""
-        return launches(self.kernels, self.calls)
+        """The call that launched each kernel, see `launch_calls.launches`, without its name."""
+        return launches(self.kernels, self.calls).drop(columns="name")
 
     @cached_property
     def op_spans(self) -> Intervals:
@@ -135,8 +143,10 @@ class RecordedRank:
     @cached_property
     def op_parents(self) -> calltree.Rows:
         """The row of the parent of each operator, -1 for none; none is its own."""
-        numbers = (self.ops[name].to_numpy(np.int64) for name in ("op", "parent"))
-        parents = calltree.positions(*numbers)
+        numbers, parents = (self.ops[name].to_numpy() for name in ("op", "parent"))
+        if calltree.are_positions(numbers) and ((parents >= -1) & (parents < numbers)).all():
+            return parents
+        parents = calltree.positions(*(values.astype(np.int64) for values in (numbers, parents)))
         return np.where(parents == np.arange(len(parents)), -1, parents)
 
     @cached_property
@@ -228,9 +238,24 @@ class RecordedRank:
         """
         if self.kernels.empty:
             return 0, 0
-        windows, works, waits = intervals.union(self.windows), [], []
+        ever = np.iinfo(np.int64)
+        cuts = np.unique(self.ops["start_ns"].to_numpy(np.int64)[_ROWS_AT_ONCE::_ROWS_AT_ONCE])
+        stretches = pairwise([ever.min, *cuts.tolist(), ever.max])
+        least, most = zip(*(self._launching_ns(*stretch) for stretch in stretches), strict=True)
+        return sum(least), sum(most)
+
+    def _launching_ns(self, first: int, last: int) -> tuple[int, int]:
+        """Return the same of the time from `first` to before `last`."""
+        windows = intervals.intersection(
+            intervals.union(self.windows), np.array([[first, last]], dtype=np.int64)
+        )
+        near_calls = (self.call_spans[:, 0] < last) & (self.call_spans[:, 1] > first)
+        start, end = (self.ops[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+        near_ops = (start < last) & (end > first)
+        works, waits = [], []
         for thread in self.launching:
-            of_calls, of_ops = self.call_threads == thread, self.op_threads == thread
+            of_calls = near_calls & (self.call_threads == thread)
+            of_ops = near_ops & (self.op_threads == thread)
             waits.append(intervals.union(self.call_spans[of_calls & self.blocked]))
             calls = intervals.union(self.call_spans[of_calls])
             ops = union_of_rows(self.ops, of_ops & self.works)

@@ -28,6 +28,12 @@ def positions(known: NDArray[np.int64], wanted: NDArray[np.int64]) -> Rows:
     return found
 
 
+def are_positions(numbers: NDArray[np.int64]) -> bool:
+    """Tell whether the `numbers` of rows are 0, 1, 2, ..."""
+    is_sorted = bool((numbers[1:] > numbers[:-1]).all())
+    return is_sorted and (not len(numbers) or (numbers[0] == 0 and numbers[-1] == len(numbers) - 1))
+
+
 def rows_of(cpu_ops: pd.DataFrame, table: pd.DataFrame, column: str = "op") -> Rows:
     """Return for each row of `table` the row of `cpu_ops` that `column` names, shape (len(table),).
 

@@ -4,7 +4,7 @@ Columns are filled some rows at a time: what Arrow decodes as a whole is there t
 then frees in small pieces is of no use for what is large.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from pandas.api.types import union_categoricals
 
 _ROWS_AT_ONCE = 1 << 17
 _FEW_TEXTS = np.iinfo(np.int16).max
+_NARROW = np.iinfo(np.int32).max
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return found.whole()
 
 
-def _concatenated(parts: Sequence[Any]) -> Any:
+def _concatenated(parts: list[Any]) -> Any:
     """Return one column; numbers that are all equal take no memory."""
     if len(parts) == 1:
         return parts[0]
@@ -89,16 +90,24 @@ def portions(file: pq.ParquetFile, names: Sequence[str]) -> Iterator[pd.DataFram
         yield file.read_row_groups(run, list(names)).to_pandas()
 
 
-def read(file: pq.ParquetFile, groups: Sequence[int], names: Sequence[str]) -> pd.DataFrame:
-    """Return these columns of groups of rows.
+def read(
+    file: pq.ParquetFile,
+    groups: Sequence[int],
+    names: Sequence[str],
+    narrow: Collection[str] = (),
+) -> pd.DataFrame:
+    """Return these columns of groups of rows, integers as int32 in `narrow` ones that allow it.
 
     Numbers that are all equal, as those of the only rank are, take no memory.
     """
     size = sum(file.metadata.row_group(group).num_rows for group in groups)
-    equal = _equal(file, groups)
+    ranges = _ranges(file, groups)
+    equal = {name: low for name, (low, high) in ranges.items() if low == high}
     columns: dict[str, _Numbers | _Texts] = {}
     for name in names:
         kind = file.schema_arrow.field(name).type
+        if name in narrow and name in ranges and max(map(abs, ranges[name])) <= _NARROW:
+            kind = pa.int32()
         is_text = pa.types.is_dictionary(kind)
         columns[name] = _Texts(size) if is_text else _Numbers(size, kind, equal.get(name))
     wanted = [name for name in names if name not in equal]
@@ -158,15 +167,15 @@ class _Texts:
         return made
 
 
-def _equal(file: pq.ParquetFile, groups: Sequence[int]) -> dict[str, int]:
-    """Return the value of each column of integers that has but one."""
-    found: dict[str, int] = {}
+def _ranges(file: pq.ParquetFile, groups: Sequence[int]) -> dict[str, tuple[int, int]]:
+    """Return the least and the largest value of each column of integers that are all there."""
+    found: dict[str, tuple[int, int]] = {}
     for at, field in enumerate(file.schema_arrow):
         known = [file.metadata.row_group(group).column(at).statistics for group in groups]
         if pa.types.is_integer(field.type) and all(one and one.has_min_max for one in known):
-            values = {value for one in known for value in (one.min, one.max)}
-            if len(values) == 1 and not any(one.null_count for one in known):
-                found[field.name] = values.pop()
+            values = [value for one in known for value in (one.min, one.max)]
+            if values and not any(one.null_count for one in known):
+                found[field.name] = min(values), max(values)
     return found
 
 

@@ -59,7 +59,8 @@ def _groups(
     rows = sum(file.metadata.row_group(group).num_rows for group in groups)
     if rows * len(names) <= _SMALL_VALUES:
         return _pandas(file.read_row_groups(list(groups), names))
-    found = large_table.read(file, groups, names)
+    narrow = columns.narrow if isinstance(columns, Columns) else frozenset[str]()
+    found = large_table.read(file, groups, names, narrow)
     pa.default_memory_pool().release_unused()
     return found
 
