@@ -37,11 +37,13 @@ _NAMES = {
 _MARKED = 2000
 _OPS = Columns(
     "rank repeat op tid name kind start_ns end_ns step input_shapes inputs forward module phase"
-    " stack"
+    " stack",
+    narrow="op",
 )
 _KERNELS = Columns(
     "rank repeat device stream name kind start_ns end_ns correlation op step size_bytes copy_kind"
-    " grid block registers shared_memory_bytes occupancy_percent module phase"
+    " grid block registers shared_memory_bytes occupancy_percent module phase",
+    narrow="correlation op",
 )
 _MEMORY = Columns("rank repeat device time_ns allocated_bytes")
 _PYTHON = Columns("rank repeat tid name kind start_ns end_ns")
