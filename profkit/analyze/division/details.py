@@ -39,7 +39,6 @@ def details(rank: RecordedRank, time: Partition) -> dict[str, Detail]:
     found = {name: Detail(time_ns=total) for name, total in totals.items()}
     worth = [name for name, total in totals.items() if total > _LEAST_PART * whole]
     work, calls = charges.of_kernels(rank, time), charges.of_calls(rank, time)
-    ops = charges.of_ops(rank, time)
     for name in worth:
         rank.tidy()
         detail = found[name]
@@ -48,7 +47,7 @@ def details(rank: RecordedRank, time: Partition) -> dict[str, Detail]:
             found |= _parts(name, detail.time_ns, rank.kernel_labels, own, whole)
             detail.place = _place(places.of_ops(rank, _of_ops(rank, own)), detail.time_ns)
         elif name == cpu.COMPUTING:
-            own = np.where(rank.works, ops, 0)
+            own = np.where(rank.works, charges.of_ops(rank, time), 0)
             labels = texts(rank.ops["name"])
             found |= _parts(name, detail.time_ns, labels, own, whole)
             detail.place = _place(places.of_ops(rank, own), detail.time_ns)
