@@ -1,6 +1,6 @@
 """Flame graphs: the time of a step by module, operator and kernel, and by Python stack."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Annotated
@@ -8,18 +8,21 @@ from typing import Annotated
 import pandas as pd
 from pydantic import PositiveInt
 
-from profkit.analyze._called_frames import MAIN, python_stacks, step_stacks
+from profkit.analyze._called_frames import MAIN, PythonTimes, step_stacks, thread_titles
 from profkit.analyze.base import Columns, OfTool, analysis
 from profkit.analyze.division import divided_ranks
+from profkit.analyze.division.partition import spans_of
 from profkit.analyze.division.periods import Periods, periods
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared.frame_tree import Stack, tree_of
-from profkit.analyze.shared.launch_calls import launches
-from profkit.analyze.shared.step_windows import filtered, of_repeat
+from profkit.analyze.shared.large_table import LargeTable
+from profkit.analyze.shared.launch_calls import CALLS, launches
+from profkit.analyze.shared.step_windows import by_repeat, filtered, of_repeat, positions_by_repeat
 from profkit.analyze.tracks.shown_ranks import ShownRank, shown_ranks
 from profkit.core.drawing import Detail, Drawing
 from profkit.core.result import Result
 from profkit.core.settings import Settings
+from profkit.tables import schema
 from profkit.tables.rank_clocks import matched_collectives
 
 _SAMPLER = "torch_profiler"
@@ -27,6 +30,7 @@ _OPS = Columns(
     "rank repeat op parent tid name kind start_ns end_ns step forward module phase stack"
 )
 _PYTHON = Columns("rank repeat call caller tid name kind start_ns end_ns")
+_KERNELS = Columns("rank repeat name start_ns end_ns correlation op step module phase")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,9 +51,9 @@ class Config(Settings):
 def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     steps: pd.DataFrame,
     cpu_ops: Annotated[pd.DataFrame, _OPS],
-    kernels: pd.DataFrame,
-    runtime_calls: pd.DataFrame,
-    python_calls: Annotated[pd.DataFrame, _PYTHON],
+    kernels: Annotated[pd.DataFrame, _KERNELS],
+    runtime_calls: Annotated[pd.DataFrame, CALLS],
+    python_calls: Annotated[LargeTable, _PYTHON],
     collectives: pd.DataFrame,
     samples: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_samples")],
     config: Config,
@@ -72,15 +76,17 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     matched = matched_collectives(collectives)
     repeat = int(found.rows["repeat"].min())
     shown = shown_ranks(found.rows, matched, repeat, config.max_ranks)
-    tables = {"ops": cpu_ops, "kernels": kernels, "calls": runtime_calls, "python": python_calls}
+    tables = {"ops": cpu_ops, "kernels": kernels, "calls": runtime_calls}
     tables |= divided_ranks.sampled_tables(samples=samples, threads=None, pauses=None)
     tables["collectives"] = matched.rows
+    python = _python_times(found, python_calls, shown)
     of_step, of_python = [], []
     for one in shown:
-        repeats = list(_repeats(found, tables, one.rank))
-        of_step.append(_detail(one, repeats, step_stacks, config))
-        if any(len(rank.python) for rank in repeats):
-            of_python.append(_detail(one, repeats, python_stacks, config))
+        repeats = list(_repeats(found, tables, one.rank, python))
+        of_step.append(_detail(one, repeats, map(step_stacks, repeats), config))
+        if any(python[rank.where].count for rank in repeats):
+            stacks = (python[rank.where].stacks(thread_titles(rank)) for rank in repeats)
+            of_python.append(_detail(one, repeats, stacks, config))
     on_gpu = [{"title": "GPU time", "column": 0}] if len(kernels) else []
     measures = [*on_gpu, {"title": "CPU time", "column": 1}]
     look = {"unit": "ns", "of": "Rank", "total": int(found.rows["rank"].nunique())}
@@ -105,23 +111,53 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     return Result(drawings=drawings)
 
 
-def _repeats(found: Periods, tables: dict[str, pd.DataFrame], rank: int) -> Iterator[RecordedRank]:
-    """Yield what a rank recorded in each repeat in which it has periods."""
+def _python_times(
+    found: Periods, python_calls: LargeTable, shown: Sequence[ShownRank]
+) -> dict[tuple[int, int], PythonTimes]:
+    """Return what Python took in each repeat in which a rank that is shown has periods."""
+    own = found.rows[found.rows["rank"].isin([one.rank for one in shown]).to_numpy()]
+    made = {
+        where: PythonTimes(spans_of(own.iloc[rows]))
+        for where, rows in positions_by_repeat(own).items()
+    }
+    for portion in python_calls.portions():
+        of = by_repeat(portion)
+        for where, times in made.items():
+            if len(calls := of(where)):
+                times.add(calls)
+    return made
+
+
+def _repeats(
+    found: Periods,
+    tables: dict[str, pd.DataFrame],
+    rank: int,
+    python: Mapping[tuple[int, int], PythonTimes],
+) -> Iterator[RecordedRank]:
+    """Yield what a rank recorded in each repeat in which it has periods.
+
+    Where it has no Python calls, those of sampled stacks are added to `python`.
+    """
     own = found.rows[(found.rows["rank"] == rank).to_numpy()]
     for repeat, rows in own.groupby("repeat"):
         where = rank, int(str(repeat))
         recorded = {name: of_repeat(table, where) for name, table in tables.items()}
-        yield RecordedRank.of(where, rows, **recorded)
+        if python[where].count:
+            recorded["samples"] = recorded["samples"].iloc[:0]
+        made = RecordedRank.of(where, rows, python=schema.frame("python_calls"), **recorded)
+        if len(made.python):
+            python[where].add(made.python)
+        yield made
 
 
 def _detail(
     one: ShownRank,
     repeats: Sequence[RecordedRank],
-    stacks: Callable[[RecordedRank], Iterable[Stack]],
+    stacks: Iterable[Iterable[Stack]],
     config: Config,
 ) -> Detail:
     """Return the tree of one rank, in ns of each period."""
-    tree = tree_of(chain.from_iterable(map(stacks, repeats)))
+    tree = tree_of(chain.from_iterable(stacks))
     count = sum(len(rank.periods) for rank in repeats)
     name = f"rank {one.rank}" + (f" ({', '.join(one.roles)})" if one.roles else "")
     per_period = replace(tree, own=tree.own // count)

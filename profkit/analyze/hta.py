@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pandas as pd
 
 from profkit.analyze.base import analysis
-from profkit.analyze.shared.hta_trace import CALLS, KERNELS, OPS, at_marks, trace
-from profkit.analyze.shared.large_table import LargeTable
+from profkit.analyze.shared.hta_trace import CALLS, KERNELS, NOT_COUNTED, OPS, of_use, trace
+from profkit.analyze.shared.large_table import LargeTable, tidy
 from profkit.analyze.shared.representative_ranks import by_gpu_time, left_out
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
@@ -91,7 +91,7 @@ class Config(Settings):
 @analysis(title="HTA")
 def analyze(  # noqa: PLR0913, PLR0917 - the signature says what is read
     cpu_ops: Annotated[LargeTable, OPS],
-    runtime_calls: Annotated[pd.DataFrame, CALLS],
+    runtime_calls: Annotated[LargeTable, CALLS],
     kernels: Annotated[pd.DataFrame, KERNELS],
     annotations: pd.DataFrame,
     synchronisations: pd.DataFrame,
@@ -107,16 +107,21 @@ def analyze(  # noqa: PLR0913, PLR0917 - the signature says what is read
         return Result.abstain("HTA", "no GPU work was recorded")
     every = config.operators or config.sequences_of
     tables = {
-        "cpu_ops": cpu_ops.whole() if every else at_marks(cpu_ops),
-        "runtime_calls": runtime_calls,
         "kernels": kernels,
         "annotations": annotations,
         "synchronisations": synchronisations,
     }
+    tables["cpu_ops"], tables["runtime_calls"] = (
+        (cpu_ops.whole(), runtime_calls.whole())
+        if every
+        else of_use(cpu_ops, runtime_calls, kernels, synchronisations)
+    )
     ranks, count = by_gpu_time(kernels, config.most_ranks)
     if len(ranks) < count:
         tables = {name: rows[rows["rank"].isin(ranks)] for name, rows in tables.items()}
-    made = over(trace(tables, include_last_step=config.include_last_step))
+    without = () if every else NOT_COUNTED
+    made = over(trace(tables, include_last_step=config.include_last_step, without=without))
+    del tables
     frames, failed = _run(made, config)
     failed += (*_stepless(made), *left_out("HTA's numbers", ranks, count))
     shown = {name: _table(name, rows, config) for name, rows in frames.items() if len(rows)}
@@ -140,7 +145,9 @@ def over(made: Any) -> "TraceAnalysis":
 def _run(made: "TraceAnalysis", config: Config) -> tuple[Frames, tuple[Abstention, ...]]:
     frames: Frames = {}
     failed = []
+    size = sum(map(len, made.t.traces.values()))
     for name, function in _functions(made, config).items():
+        tidy(size)
         try:
             # HTA warns of what pandas will change, and of missing ProfilerSteps.
             with warnings.catch_warnings(action="ignore"):

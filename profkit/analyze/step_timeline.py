@@ -14,7 +14,7 @@ from profkit.analyze.division import divided_ranks
 from profkit.analyze.division.calls_of_use import divides
 from profkit.analyze.division.periods import Periods, periods, slowest_ns
 from profkit.analyze.shared.large_table import LargeTable
-from profkit.analyze.shared.launch_calls import launches
+from profkit.analyze.shared.launch_calls import CALLS, launches
 from profkit.analyze.shared.step_windows import extents, filtered, of_repeat
 from profkit.analyze.tracks.levels import levels, memory_lines, pieces
 from profkit.analyze.tracks.of_rank import Recorded
@@ -36,8 +36,14 @@ _NAMES = {
 }
 _MARKED = 2000
 _OPS = Columns(
-    "rank repeat op parent tid name kind start_ns end_ns step input_shapes inputs forward"
-    " module phase stack"
+    "rank repeat op tid name kind start_ns end_ns step input_shapes inputs forward module phase"
+    " stack",
+    narrow="op",
+)
+_KERNELS = Columns(
+    "rank repeat device stream name kind start_ns end_ns correlation op step size_bytes copy_kind"
+    " grid block registers shared_memory_bytes occupancy_percent module phase",
+    narrow="correlation op",
 )
 _MEMORY = Columns("rank repeat device time_ns allocated_bytes")
 _PYTHON = Columns("rank repeat tid name kind start_ns end_ns")
@@ -76,8 +82,8 @@ class _Chosen:
 def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     steps: pd.DataFrame,
     cpu_ops: Annotated[pd.DataFrame, _OPS],
-    kernels: pd.DataFrame,
-    runtime_calls: pd.DataFrame,
+    kernels: Annotated[pd.DataFrame, _KERNELS],
+    runtime_calls: Annotated[pd.DataFrame, CALLS],
     annotations: pd.DataFrame,
     python_calls: Annotated[LargeTable, _PYTHON],
     collectives: pd.DataFrame,
@@ -197,7 +203,7 @@ def _whole(
 ) -> dict[str, Any]:
     """Return the whole recording: ranks, steps, and how busy each track is in each piece."""
     work = [part for one in recorded for part in (one.rank.ops, one.rank.kernels) if len(part)]
-    ends = extents(pd.concat([part[["rank", "repeat", "start_ns", "end_ns"]] for part in work]))
+    ends = pd.concat([extents(part) for part in work])
     offsets = {one.rank: one.offset_ns for one in shown}
     moved = np.array([offsets[int(rank)] for rank, _ in ends.index], dtype=np.int64)
     start = int((ends["first"].to_numpy(np.int64) - moved).min())

@@ -5,12 +5,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Numbers = NDArray[np.int64]
 
+_ROWS_AT_ONCE = 1 << 18
 _SMALL = np.iinfo(np.int16).max
 
 SEPARATOR = ";"
@@ -21,7 +23,7 @@ SEPARATOR = ";"
 class Paths:
     """The distinct paths through a tree: nodes that know the node above them."""
 
-    node: Numbers
+    node: NDArray[np.integer[Any]]
     """Node of each row; -1 for none."""
     above: Numbers
     """Node above each node; -1 for a root. It has a lower number."""
@@ -56,7 +58,7 @@ class PathBuilder:
     def add(
         self,
         caller: Numbers,
-        depth: Numbers,
+        depth: NDArray[np.integer[Any]],
         name: Numbers,
         counted: NDArray[np.bool_],
         known: Numbers,
@@ -96,23 +98,26 @@ class _Nodes(dict[int, int]):
         return number
 
 
-def paths(caller: Numbers, name: Numbers, counted: NDArray[np.bool_]) -> Paths:
+def paths(caller: Numbers, name: NDArray[np.integer[Any]], counted: NDArray[np.bool_]) -> Paths:
     """Return the paths of rows through those that are `counted`; others are where their caller is.
 
     `name` is the number of each row's name.
     """
     names = int(name.max()) + 1 if len(name) else 1
-    node = np.full(len(caller) + 1, -1, dtype=np.int64)  # the last is that of row -1
+    node = np.full(len(caller) + 1, -1, dtype=np.int32)  # the last is that of row -1
     above, own = [], []
     size = 0
+
+    def keys(rows: Numbers) -> Numbers:
+        return (node[caller[rows]].astype(np.int64) + 1) * names + name[rows]
+
     for rows in _levels(depths(caller)):
-        around = node[caller[rows]]
-        new = counted[rows]
-        distinct, which = np.unique(
-            (around[new] + 1) * names + name[rows[new]], return_inverse=True
-        )
-        node[rows] = around
-        node[rows[new]] = size + which
+        new, others = rows[counted[rows]], rows[~counted[rows]]
+        parts = np.array_split(new, 1 + len(new) // _ROWS_AT_ONCE)
+        distinct = np.unique(np.concatenate([np.unique(keys(part)) for part in parts]))
+        node[others] = node[caller[others]]
+        for part in parts:
+            node[part] = size + np.searchsorted(distinct, keys(part))
         above.append(distinct // names - 1)
         own.append(distinct % names)
         size += len(distinct)
@@ -124,13 +129,13 @@ def paths(caller: Numbers, name: Numbers, counted: NDArray[np.bool_]) -> Paths:
     )
 
 
-def depths(caller: Numbers) -> Numbers:
+def depths(caller: Numbers) -> NDArray[np.int32]:
     """Return 0 for rows without a caller, 1 for those that these call, and so on.
 
     Rows of a damaged table that call one another in a circle have any depth.
     """
-    depth = (caller >= 0).astype(np.int64)
-    jump = caller
+    # Numbers of 64 bits take twice the memory, of which this needs several times that of `caller`.
+    depth, jump = (caller >= 0).astype(np.int32), caller.astype(np.int32)
     for _ in range(len(caller).bit_length()):  # each round looks twice as far up
         if (jump < 0).all():
             break
@@ -139,13 +144,13 @@ def depths(caller: Numbers) -> Numbers:
     return depth
 
 
-def _levels(depth: Numbers) -> Iterator[Numbers]:
+def _levels(depth: NDArray[np.integer[Any]]) -> Iterator[Numbers]:
     """Yield the rows of each depth, from the least on."""
     order = ordered(depth)
     yield from np.split(order, np.flatnonzero(np.diff(depth[order])) + 1)
 
 
-def ordered(depths: Numbers) -> Numbers:
+def ordered(depths: NDArray[np.integer[Any]]) -> Numbers:
     """Return rows by depth, those of equal depth in their order."""
     # NumPy sorts numbers of 16 bits by radix, in a third of the time.
     small = depths.astype(np.int16) if depths.max(initial=0) <= _SMALL else depths

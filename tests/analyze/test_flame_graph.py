@@ -3,6 +3,7 @@
 import pytest
 
 from profkit.analyze.flame_graph import analyze
+from profkit.analyze.shared.large_table import LargeTable
 from profkit.tables import schema
 from profkit.testing import ORIGIN_NS, run
 from tests.recorded_ranks import LATE_US, LENGTHS_US, US, tables
@@ -79,15 +80,20 @@ CALLS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def python():
-    calls = [
+def called(first=0, **where):
+    return [
         STEP
-        | {"call": call, "caller": caller, "kind": "function", "name": name}
+        | {"call": first + call, "caller": caller if caller < 0 else first + caller}
+        | {"kind": "function", "name": name}
         | {"start_ns": ORIGIN_NS + start * US, "end_ns": ORIGIN_NS + end * US}
+        | where
         for call, caller, name, start, end in CALLS
     ]
-    drawing = drawn("python_frames", python_calls=calls)
+
+
+@pytest.fixture(scope="module")
+def python():
+    drawing = drawn("python_frames", python_calls=called())
     assert drawing.data["first"] == ["main thread"]
     return drawing.details[0].data()
 
@@ -100,6 +106,22 @@ def test_python_is_that_of_the_steps_and_of_the_program(python):
             100 * US // 3,
         ),
     }
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 7])
+def test_python_is_the_same_in_whatever_portions_its_calls_are_read(size):
+    calls = [*called(), *called(first=len(CALLS), tid=8), *called(rank=1)]
+    parts = [schema.frame("python_calls", calls[at : at + size]) for at in range(0, 18, size)]
+    others = {name: rows for name, rows in tables().items() if name in analyze.tables}
+    given = {name: schema.frame(name, rows) for name, rows in others.items()}
+    at_once, portions = (
+        analyze.run(**given, python_calls=rows, samples=None, config=analyze.config())
+        .drawings["python_frames"]
+        .details
+        for rows in (schema.frame("python_calls", calls), LargeTable(lambda: iter(parts)))
+    )
+    assert [detail.data() for detail in portions] == [detail.data() for detail in at_once]
+    assert [len(detail.data()["groups"]) for detail in at_once] == [2, 1]
 
 
 def test_frames_of_libraries_say_of_which(python):

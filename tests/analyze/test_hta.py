@@ -56,6 +56,24 @@ def test_every_function_of_hta_has_something_to_say_on_one_of_the_traces(both):
         assert any(isinstance(found, pd.DataFrame) and len(found) for found in given), name
 
 
+@pytest.mark.parametrize("trace_name", TRACES)
+def test_what_is_left_out_for_hta_changes_no_number(real_data, converted, monkeypatch, trace_name):
+    tables = joined([converted(real_data / "kineto" / "hta" / TRACES[trace_name], 0)])
+    given = []
+
+    def recorded(rows, **more):
+        given.append({name: len(table) for name, table in rows.items()})
+        return trace(rows, **more)
+
+    monkeypatch.setattr(hta, "trace", recorded)
+    part = hta.analyze.run(**tables, config=hta.Config())
+    monkeypatch.setattr(hta, "of_use", lambda ops, calls, *_: (ops.whole(), calls.whole()))
+    monkeypatch.setattr(hta, "NOT_COUNTED", ())
+    assert part == hta.analyze.run(**tables, config=hta.Config())
+    for name in ("cpu_ops", "runtime_calls"):
+        assert given[0][name] < given[1][name]
+
+
 def written(path, change, to):
     """Write the trace at `path` with its list of events changed, and return where."""
     content = json.loads(damage.unpacked(path.read_bytes()))

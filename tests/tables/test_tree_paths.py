@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from profkit.tables import tree_paths
 from profkit.tables.tree_paths import depths, ordered, paths
 
 
@@ -13,6 +14,20 @@ def test_equal_paths_are_one_node_and_rows_that_do_not_count_are_where_their_cal
     found = paths(caller, name, np.array([True, True, False, True]))
     assert found.node.tolist() == [0, 1, 1, 1]
     assert found.texts(np.array([-1, 0, 1]), ["a", "b", "f"]) == ["", "a", "a;b"]
+
+
+def test_paths_are_the_same_however_many_rows_are_worked_on_at_once(monkeypatch):
+    caller = np.array([-1, 0, 1, 0, 3, 3, -1, 6, 7, 6])
+    name = np.array([0, 1, 2, 1, 2, 0, 0, 1, 2, 2], dtype=np.int16)
+    counted = name != 1
+    whole = paths(caller, name, counted)
+    monkeypatch.setattr(tree_paths, "_ROWS_AT_ONCE", 2)
+    parts = paths(caller, name, counted)
+    assert parts.texts(parts.node, ["a", "b", "c"]) == [
+        "a", "a", "a;c", "a", "a;c", "a;a", "a", "a", "a;c", "a;c",
+    ]  # fmt: skip
+    assert parts.node.tolist() == whole.node.tolist()
+    assert parts.above.tolist() == whole.above.tolist()
 
 
 def test_a_tree_without_rows_has_one_path():

@@ -91,6 +91,10 @@ def innermost_time(spans: Intervals, parent: calltree.Rows, within: Intervals) -
 
     Where ranges that end on another thread outlast their parent, it is 0 for that.
     """
-    own = intervals.overlap(spans, within)
-    own -= calltree.sums(parent, own, len(spans))
+    return without_inner(intervals.overlap(spans, within), parent)
+
+
+def without_inner(own: NDArray[np.int64], parent: calltree.Rows) -> NDArray[np.int64]:
+    """Take from the time of each row that of the rows right below it, in place; none gets less."""
+    own -= calltree.sums(parent, own, len(own))
     return np.asarray(np.maximum(own, 0, out=own))

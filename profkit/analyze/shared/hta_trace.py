@@ -5,7 +5,7 @@ that it makes itself. Times are µs from the first event, as in HTA but not roun
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from profkit.analyze.base import Columns
 from profkit.analyze.shared import calltree
-from profkit.analyze.shared.large_table import LargeTable
+from profkit.analyze.shared.large_table import LargeTable, tidy
 
 if TYPE_CHECKING:
     from hta.common.trace import Trace
@@ -24,6 +24,8 @@ OPS = Columns("rank repeat op pid tid name kind start_ns end_ns step external")
 CALLS = Columns("rank repeat op tid name start_ns end_ns correlation step")
 KERNELS = Columns("rank repeat device stream name kind start_ns end_ns correlation size_bytes")
 """Columns of `cpu_ops`, `runtime_calls` and `kernels` that are read."""
+NOT_COUNTED = ("bytes", "wait_on_stream", "wait_on_cuda_event_record_corr_id", "external_id")
+"""Columns of HTA that tell what operators did, or what work waited for, and no numbers."""
 TABLES = ("cpu_ops", "runtime_calls", "kernels", "annotations", "synchronisations")
 
 _CATEGORIES = {"copy": "gpu_memcpy", "set": "gpu_memset"}
@@ -31,10 +33,13 @@ _US = 1000
 _DRIVER = r"^cu[A-Z]"
 
 
-def trace(tables: dict[str, pd.DataFrame], *, include_last_step: bool = False) -> "Trace":
+def trace(
+    tables: dict[str, pd.DataFrame], *, include_last_step: bool = False, without: Sequence[str] = ()
+) -> "Trace":
     """Return the first repeat of each rank in `tables` (those of `TABLES`) as HTA holds a trace.
 
-    HTA leaves out the last step, and all kernels launched in it, unless it is the only one.
+    HTA leaves out the last step, and all kernels launched in it, unless it is the only one. The
+    columns `without` are left out.
     """
     from hta.common import trace as reader  # noqa: PLC0415 - imports plotly
     from hta.common.trace_parser import infer_gpu_type  # noqa: PLC0415
@@ -42,17 +47,21 @@ def trace(tables: dict[str, pd.DataFrame], *, include_last_step: bool = False) -
 
     logger.setLevel("CRITICAL")
     made = reader.Trace(trace_files={})
-    events = {rank: _events(rows) for rank, rows in _first_repeats(tables).items()}
+    events = {rank: _events(rows, without) for rank, rows in _first_repeats(tables).items()}
     for rows, texts in events.values():
         for name in _TEXT:
             made.symbol_table.add_symbols(texts[code] for code in pd.unique(rows[name]).tolist())
     numbers = made.symbol_table.get_sym_id_map()
     origin = min((int(rows["ts"].min()) for rows, _ in events.values()), default=0)
+    del rows
     for rank in list(events):
+        tidy(len(events[rank][0]))
         in_us = _in_us(_numbered(*events.pop(rank), numbers), origin)
         linked = reader.transform_correlation_to_index(in_us, made.symbol_table)
         made.traces[rank] = linked.assign(iteration=_iterations(linked)).drop(columns="step")
         made.meta_data[rank] = {"device_type": infer_gpu_type(None, numbers)}
+        del in_us, linked
+        tidy(len(made.traces[rank]))
     made.align_and_filter_trace(include_last_step)
     for rank, rows in made.traces.items():
         made.traces[rank] = Events(rows.set_index("index", drop=False).rename_axis(None))
@@ -61,28 +70,40 @@ def trace(tables: dict[str, pd.DataFrame], *, include_last_step: bool = False) -
     return made
 
 
-def at_marks(cpu_ops: LargeTable) -> pd.DataFrame:
-    """Return what HTA takes the steps from: ranges, and the operators next to their beginnings.
+def of_use(
+    cpu_ops: LargeTable, runtime_calls: LargeTable, *linked: pd.DataFrame
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the operators and calls that HTA looks at where it lists no operators.
 
-    It looks at the other operators only where it lists them. Those next to a step that is left out
-    are the first and the last of its trace.
+    It takes the steps from ranges and what is next to their beginnings: that next to a step which
+    is left out is the first and the last of its trace. Of the calls it looks at those that a row of
+    `linked` tables has the correlation of, and knows the names of the others.
     """
     marks = cpu_ops.where(_are_ranges)
     edges = np.unique(marks["start_ns"].to_numpy(np.int64))
-    return cpu_ops.where(lambda rows: _are_next_to(rows, edges))
+    known = np.unique(np.concatenate([rows["correlation"].to_numpy(np.int64) for rows in linked]))
+
+    def are_looked_at(calls: pd.DataFrame) -> NDArray[np.bool_]:
+        correlation = calls["correlation"].to_numpy(np.int64)
+        is_first = ~calls["name"].duplicated().to_numpy()
+        is_linked = calltree.positions(known, correlation) >= 0
+        return is_linked | is_first | _are_next_to(calls, edges)
+
+    ops = cpu_ops.where(lambda rows: _are_ranges(rows) | _are_next_to(rows, edges))
+    return ops, runtime_calls.where(are_looked_at)
 
 
 def _are_ranges(ops: pd.DataFrame) -> NDArray[np.bool_]:
     return (ops["kind"] != "operator").to_numpy()
 
 
-def _are_next_to(ops: pd.DataFrame, edges: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Tell which rows are ranges, the first or last from one of the `edges` on, or in ns."""
-    kept = _are_ranges(ops).copy()
-    start, end = (ops[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
-    if not len(ops):
+def _are_next_to(rows: pd.DataFrame, edges: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Tell which rows are the first or last from one of the `edges` on, or in ns."""
+    kept = np.zeros(len(rows), dtype=np.bool_)
+    start, end = (rows[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    if not len(rows):
         return kept
-    place = [*(ops[name].to_numpy() for name in WHERE), np.searchsorted(edges, start, "right")]
+    place = [*(rows[name].to_numpy() for name in WHERE), np.searchsorted(edges, start, "right")]
     order = np.lexsort((start, *place[::-1]))
     differs = np.any([values[order[1:]] != values[order[:-1]] for values in place], axis=0)
     kept[order[np.r_[True, differs]]] = True
@@ -138,7 +159,9 @@ def _of_one(rows: pd.DataFrame, rank: int, repeat: int) -> pd.DataFrame:
     return rows if chosen.all() else rows[chosen]
 
 
-def _events(tables: dict[str, pd.DataFrame]) -> tuple[pd.DataFrame, list[str]]:
+def _events(
+    tables: dict[str, pd.DataFrame], without: Sequence[str]
+) -> tuple[pd.DataFrame, list[str]]:
     """Return all events of one rank in the columns that HTA makes of them, times in ns.
 
     Categories and names are positions in the list that comes with them.
@@ -169,6 +192,7 @@ def _events(tables: dict[str, pd.DataFrame]) -> tuple[pd.DataFrame, list[str]]:
     columns = {
         name: _small(name, np.concatenate([_numbers(part.pop(name), texts) for part in parts]))
         for name in [*parts[0]]
+        if name not in without
     }
     # HTA takes 0 for none.
     columns["index"] = _small("index", np.arange(1, len(columns["ts"]) + 1))
@@ -248,7 +272,7 @@ def _numbers(values: Any, texts: dict[str, int]) -> NDArray[Any]:
 
 
 def _numbered(rows: pd.DataFrame, texts: list[str], numbers: dict[str, int]) -> pd.DataFrame:
-    symbols = np.array([numbers[text] for text in texts], dtype=np.int32)
+    symbols = _small("symbols", np.array([numbers[text] for text in texts], dtype=np.int32))
     codes = {name: symbols[rows[name].to_numpy()] for name in _TEXT}
     return rows.assign(**codes).set_index("index", drop=False).rename_axis(None)
 
@@ -262,9 +286,9 @@ def _in_us(rows: pd.DataFrame, origin: int) -> pd.DataFrame:
     return rows.assign(ts=start, dur=length, end=start + length)
 
 
-def _iterations(rows: pd.DataFrame) -> NDArray[np.int64]:
+def _iterations(rows: pd.DataFrame) -> NDArray[np.integer[Any]]:
     """Return the step of each event; that of a kernel is that of its launch."""
-    step = rows["step"].to_numpy(np.int64)
+    step = rows["step"].to_numpy()
     link = rows["index_correlation"].to_numpy(np.int64)
     # Numbers of events begin at 1, their positions at 0.
     launched = np.where(link > 0, step[np.maximum(link, 1) - 1], -1)

@@ -191,3 +191,12 @@ def _runs(file: pq.ParquetFile, groups: Sequence[int]) -> Iterator[list[int]]:
             run, rows = [], 0
     if run:
         yield run
+
+
+def tidy(rows: int) -> None:
+    """Give memory back that was worked with, if it was that of many rows: else it takes longer.
+
+    Of what is smaller than `malloc` gives back by itself, much may lie between what is in use.
+    """
+    if rows > _ROWS_AT_ONCE:
+        pa.default_memory_pool().release_unused()

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from profkit.analyze.division import names
 from profkit.analyze.division.partition import Partition
@@ -52,14 +53,19 @@ class Recorded:
 
 def thread_names(rank: RecordedRank) -> dict[int, str]:
     """Return the threads with operators or calls, the program's own first, each with its role."""
-    threads = [rank.op_threads, rank.call_threads]
-    found = sorted({int(tid) for tids in threads for tid in np.unique(tids)})
+    found = sorted(_distinct(rank.op_threads) | _distinct(rank.call_threads))
     is_backward = (rank.ops["forward"] >= 0).to_numpy()
-    backward = set(np.unique(rank.op_threads[is_backward]).tolist())
+    backward = _distinct(rank.op_threads[is_backward])
     roles = {tid: "backward" if tid in backward else "" for tid in found}
     if rank.main in roles:
         roles = {rank.main: "main"} | {tid: roles[tid] for tid in found if tid != rank.main}
     return roles
+
+
+def _distinct(threads: NDArray[np.int64]) -> set[int]:
+    return {
+        tid for rows in intervals.blocks(len(threads)) for tid in np.unique(threads[rows]).tolist()
+    }
 
 
 def cause_name(cause: str) -> str:
@@ -147,7 +153,7 @@ def _streams(one: Recorded, window: tuple[int, int]) -> Iterator[Track]:
     ops = one.rank.ops
     row = calltree.positions(ops["op"].to_numpy(np.int64), kernels["op"].to_numpy(np.int64))
     row = np.where(kernels["op"].to_numpy() >= 0, row, -1)
-    operator = np.append(ops["name"].astype(object).to_numpy(), "")[row]
+    operator = np.where(row >= 0, ops["name"].iloc[row].astype(object), "") if len(ops) else ""
     correlation = kernels["correlation"].to_numpy(np.int64)
     kernels = kernels.assign(operator=operator, link=np.where(correlation > 0, correlation, -1))
     for device, stream, own in by_stream(kernels):
