@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from profkit.analyze.division.partition import alone, crossing, spans_of, union_of_rows
@@ -17,6 +16,7 @@ from profkit.analyze.shared import calltree, intervals
 from profkit.analyze.shared.blocking_calls import SYNCHRONISE, blocked_calls, is_pageable
 from profkit.analyze.shared.glob_match import matching, texts
 from profkit.analyze.shared.intervals import Intervals
+from profkit.analyze.shared.large_table import tidy
 from profkit.analyze.shared.launch_calls import launches
 from profkit.tables.kernel_names import readable
 
@@ -102,9 +102,8 @@ class RecordedRank:
                 vars(self).pop(name, None)
 
     def tidy(self) -> None:
-        """Give memory back that was worked with; where there is little of it, that takes longer."""
-        if len(self.ops) > _ROWS_AT_ONCE:
-            pa.default_memory_pool().release_unused()
+        """Give memory back that was worked with, if there are many operators."""
+        tidy(len(self.ops))
 
     @cached_property
     def windows(self) -> Intervals:
