@@ -6,7 +6,7 @@ A job of the workflow is one ``profkit ...`` command; see `profkit.process.job_s
 import importlib
 import signal
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import partial
 
 from profkit.core import fingerprint, registry, settings
@@ -16,14 +16,14 @@ from profkit.process.malloc import uncollected
 _LOADED = (
     "profkit.convert.__main__",
     "profkit.analyze.__main__",
-    "profkit.report.__main__",
-    "profkit.timeline.__main__",
     "profkit.process.process_tree",
     "profkit.process.parent_watch",
     # Arrow loads them when the first table becomes a frame.
     "pyarrow.pandas_compat",
     "pyarrow.vendored.version",
 )
+
+_LOADED_LATER = ("profkit.report.__main__", "profkit.timeline.__main__")
 
 _LOADED_FOR = {"hta.trace_analysis": {"hta", "critical_path"}}
 """Modules that are loaded only where there are jobs of several analyses, which all load them."""
@@ -35,13 +35,13 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _, listening_fd, *analyses = sys.argv
     _load(analyses)
-    job_server.serve(int(listening_fd), partial(_load_large, analyses))
+    job_server.serve(int(listening_fd), _later(analyses))
     importlib.import_module("profkit.__main__").run()
 
 
 def fork(analyses: Collection[str]) -> None:
     """Serve in a fork of this process, which has made a plan and so loaded most of it already."""
-    job_server.fork(partial(_load, analyses), _run_job, partial(_load_large, analyses))
+    job_server.fork(partial(_load, analyses), _run_job, _later(analyses))
 
 
 def _load(analyses: Collection[str]) -> None:
@@ -53,18 +53,22 @@ def _load(analyses: Collection[str]) -> None:
     with uncollected():
         for name in _LOADED:
             importlib.import_module(name)
-        own = registry.own("profkit.analyze")
-        for module in (own[name] for name in analyses if name in own):
+        for module in _own(analyses):
             settings.adapter(importlib.import_module(module).analyze.config)
-            fingerprint.closure("profkit.analyze", module)
 
 
-def _load_large(analyses: Collection[str]) -> None:
-    """Load what several of the `analyses` need and takes long: no conversion waits for it."""
-    with uncollected():
-        for name, users in _LOADED_FOR.items():
-            if users.issubset(analyses):
-                importlib.import_module(name)
+def _later(analyses: Collection[str]) -> list[Callable[[], object]]:
+    """Return what loads, and looks up, what no conversion waits for; what takes longest first."""
+    names = [name for name, users in _LOADED_FOR.items() if users.issubset(analyses)]
+    loads = [partial(importlib.import_module, name) for name in (*names, *_LOADED_LATER)]
+    closures = [partial(fingerprint.closure, "profkit.analyze", one) for one in _own(analyses)]
+    return [*loads, *closures]
+
+
+def _own(analyses: Collection[str]) -> list[str]:
+    """Return the modules of those of the `analyses` that are profkit's own."""
+    own = registry.own("profkit.analyze")
+    return [own[name] for name in analyses if name in own]
 
 
 def _run_job() -> int:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from profkit.process import forked, job_client
+from profkit.process.malloc import uncollected
 
 _WAITING = 128
 _WORKFLOW = 0
@@ -72,11 +73,11 @@ def start(module: str, *words: str) -> str:
 def fork(
     load: Callable[[], None],
     run_job: Callable[[], int],
-    later: Callable[[], None] | None = None,
+    later: Iterable[Callable[[], object]] = (),
 ) -> None:
     """Start the server as a fork of this process, with all that this one has loaded.
 
-    It calls `load` at once, `later` while the first job works, and in the fork for each job
+    It calls `load` at once, what is in `later` once a job works, and in the fork for each job
     `run_job`, which returns its status.
     """
     if not hasattr(os, "pidfd_open"):
@@ -85,7 +86,7 @@ def fork(
     with _listening() as listening:
         if not (pid := os.fork()):
             os.close(open_end)
-            _serve_in_fork(listening, own_end, (load, later), run_job)
+            _serve_in_fork(listening, own_end, load, later, run_job)
         _forks.add(pid)
         _stops[listening.getsockname()] = partial(_end_fork, pid, open_end)
     os.close(own_end)
@@ -117,11 +118,11 @@ def _listening() -> socket.socket:
 def _serve_in_fork(
     listening: socket.socket,
     workflow: int,
-    loads: tuple[Callable[[], None], Callable[[], None] | None],
+    load: Callable[[], None],
+    later: Iterable[Callable[[], object]],
     run_job: Callable[[], int],
 ) -> NoReturn:
     """Be the server, and in its forks the jobs."""
-    load, later = loads
 
     def work() -> None:
         _stops.clear()
@@ -145,15 +146,15 @@ def stop() -> None:
         end()
 
 
-def serve(listening_fd: int, later: Callable[[], None] | None = None) -> None:
+def serve(listening_fd: int, later: Iterable[Callable[[], object]] = ()) -> None:
     """Fork for each job; return in the fork, which is then as the job's own process would be.
 
-    While the first works, `later` loads what that needs not. The server ends when its jobs have
-    ended and standard input does, which the workflow holds open.
+    Once one works, each of `later` loads what that needs not, while no other is to be begun. The
+    server ends when its jobs have ended and standard input does, which the workflow holds open.
     """
     gc.collect()
     gc.freeze()
-    connection = _Server(socket.socket(fileno=listening_fd), later).next_job()
+    connection = _Server(socket.socket(fileno=listening_fd), [*later]).next_job()
     if connection is None:
         os._exit(0)
     _become(connection)
@@ -164,7 +165,9 @@ class _Server:
     """Waits for jobs, and for the ends of those that were begun."""
 
     listening: socket.socket
-    later: Callable[[], None] | None
+    later: list[Callable[[], object]]
+    """What remains to be called once a job works."""
+
     selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
     running: dict[int, tuple[int, socket.socket]] = field(default_factory=dict)
     """Process id and connection of each job, by the descriptor that tells when it has ended."""
@@ -175,11 +178,14 @@ class _Server:
             self.selector.register(descriptor, selectors.EVENT_READ)
         is_open = True
         while is_open or self.running:
-            for key, _ in self.selector.select():
+            is_loading = bool(self.running and self.later)
+            ready = self.selector.select(0 if is_loading else None)
+            if is_loading and not ready:
+                self._load_next()
+            for key, _ in ready:
                 if key.fd == self.listening.fileno():
                     if connection := self._forked():
                         return connection
-                    self._load_later()
                 elif key.fd == _WORKFLOW:
                     is_open = False
                     self.selector.unregister(_WORKFLOW)
@@ -204,11 +210,10 @@ class _Server:
         self.listening.close()
         return connection
 
-    def _load_later(self) -> None:
-        if self.later:
-            self.later()
-            self.later = None
-            gc.freeze()
+    def _load_next(self) -> None:
+        with uncollected():
+            self.later.pop(0)()
+        gc.freeze()
 
     def _ended(self, descriptor: int) -> None:
         self.selector.unregister(descriptor)

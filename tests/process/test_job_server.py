@@ -153,7 +153,7 @@ def job():
     time.sleep(LIMIT_S)
 
 Path("before").touch()
-job_server.fork(load, job, later)
+job_server.fork(load, job, [lambda: loaded.append("once one works"), later])
 path = job_server.address()
 status = job_client.handed_over(path, ["analyze", "x"])
 waiting = threading.Thread(target=lambda: print(job_client.handed_over(path, ["wait"])))
@@ -176,7 +176,8 @@ print(status, job_server.address())
     )
     assert done.stdout.splitlines() == [
         f"['by the workflow', 'by the server'] ['analyze', 'x'] {tmp_path}",
-        f"['by the workflow', 'by the server', 'while the first works'] ['wait'] {tmp_path}",
+        f"['by the workflow', 'by the server', 'once one works', 'while the first works'] ['wait']"
+        f" {tmp_path}",
         "1",
         "3 None",
     ]
