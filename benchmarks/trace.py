@@ -8,9 +8,9 @@ processes of its own, imports included: once, or five times if that takes second
 median counts. The peak, sampled in one more run, is the memory of all its processes together, with
 what they share counted once. Seconds of CPU tell more than those of the clock where others work on
 the machine. Of profkit there are five numbers: reading into tables in memory, the job `convert`
-(which also writes them), `convert` and then in one process, as HTA works, those analyses that tell
-what HTA's seven tell, or all of them, and all of them as the workflow does it, each in a process of
-its own and as many at once as there are cores.
+(which also writes them), `convert` and then those analyses that tell what HTA's seven tell, in
+forks of one process as the workflow makes them and as many at once as there are cores, `convert`
+and all of them in one process, as HTA works, and all of them each in a process of its own.
 """
 
 import argparse
@@ -92,6 +92,20 @@ slowest = sorted(analyses, key=taken.__getitem__, reverse=True)[:8]
 listed = ", ".join(f"{name} {taken[name]:.2f}" for name in slowest)
 print(f"Slowest of {len(analyses)} analyses, CPU s: {listed}")
 """
+_FORKED = """
+import json, sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from profkit.cli import job_server as jobs
+from profkit.process import job_client, job_server
+cores, *rounds = json.loads(sys.argv[1])
+jobs.fork([words[1] for ready in rounds[1:] for words in ready])
+run = partial(job_client.handed_over, job_server.address())
+with ThreadPoolExecutor(cores) as pool:
+    for ready in rounds:
+        if any(pool.map(run, ready)):
+            sys.exit(f"{ready} failed")
+"""
 _TRACELENS = """
 import sys
 from pathlib import Path
@@ -148,7 +162,7 @@ def _against_peers(source: Path, replicas: int) -> None:
         "json.loads": lambda: _python(_JSON, path),
         "profkit: read": lambda: _python(_READ, path, _REPEATED),
         "profkit: convert": lambda: _watched(lambda: _job(_convert_words(run, _CORES)), _REPEATED),
-        "profkit: to the same 7": lambda: _one_process(run, _SEVEN, _REPEATED),
+        "profkit: to the same 7": lambda: _forked(run, _SEVEN, _REPEATED),
         "profkit: all analyses": lambda: _one_process(run),
         "profkit: the workflow": lambda: _watched(lambda: _workflow(run)),
         "HTA: load": lambda: _python(_HTA_LOAD, path),
@@ -204,12 +218,19 @@ def _imported(path: Path) -> str:
     return run
 
 
-def _one_process(run: str, names: Sequence[str] = (), times: int = 1) -> Measured:
+def _forked(run: str, names: Sequence[str], times: int) -> Measured:
+    """Measure jobs as the workflow makes them, in forks of what has loaded what they need."""
+    rounds = [_CORES, [_convert_words(run, _CORES)], *_rounds(run, names)]
+    command = [sys.executable, "-c", _FORKED, json.dumps(rounds)]
+    return _watched(lambda: _run(command), times)
+
+
+def _one_process(run: str) -> Measured:
     """Measure all jobs in one process, which imports what jobs import and nothing else."""
-    jobs = [_convert_words(run, _CORES), *chain.from_iterable(_rounds(run, names))]
+    jobs = [_convert_words(run, _CORES), *chain.from_iterable(_rounds(run))]
     said: list[str] = []
     command = [sys.executable, "-c", _JOBS, json.dumps(jobs)]
-    found = _watched(lambda: said.append(_run(command)), times)
+    found = _watched(lambda: said.append(_run(command)))
     print(said[0], end="")
     return found
 
