@@ -56,7 +56,7 @@ def _search(known: NDArray[np.int64], wanted: NDArray[np.int64]) -> Rows:
     if not (known[1:] > known[:-1]).all():
         order = np.argsort(known, kind="stable")
         return np.asarray(order[np.minimum(np.searchsorted(known, wanted, sorter=order), last)])
-    if known[last] - known[0] == last:
+    if int(known[last]) - int(known[0]) == last:
         # One rank, whose operators are numbered without a gap: their numbers are positions.
         at = wanted - known[0]
         return np.asarray(np.clip(at, 0, last, out=at))

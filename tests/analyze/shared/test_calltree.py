@@ -38,6 +38,16 @@ def test_a_number_is_found_whether_or_not_all_are_there_in_order():
         assert calltree.positions(np.array(known, dtype=np.int64), wanted).tolist() == found
 
 
+def test_numbers_of_damage_are_found_too():
+    known = np.array([-(2**63), -1, 3, 2**63 - 1])
+    assert calltree.positions(known, np.array([2**63 - 1, 3, 4, -(2**63)])).tolist() == [
+        3,
+        2,
+        -1,
+        0,
+    ]
+
+
 def test_climbing_stops_at_the_first_row_that_is_not_skipped():
     parent = np.array([-1, 0, 1, 2])
     skipped = np.array([True, False, True, True])
