@@ -4,6 +4,7 @@ A block ends where an event ends: see `profkit.convert.torch_profiler.text` for 
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +193,8 @@ class Reader:
         if self._exact or not any(type(ts) is float and ts >= EXACT_BELOW_US for ts in times):
             return events
         self._exact = True
+        with suppress(msgspec.DecodeError):
+            return self._decode(_bracketed(text, 0, used))
         # Damage in this block was counted the first time.
         counted = self.lost, self.notes, self.ended
         self.lost, self.notes, self.ended = [], [], False
