@@ -15,15 +15,18 @@ from profkit.process.malloc import uncollected
 
 _LOADED = (
     "profkit.convert.__main__",
-    "profkit.analyze.__main__",
     "profkit.process.process_tree",
     "profkit.process.parent_watch",
+)
+
+_LOADED_LATER = (
+    "profkit.analyze.__main__",
     # Arrow loads them when the first table becomes a frame.
     "pyarrow.pandas_compat",
     "pyarrow.vendored.version",
 )
 
-_LOADED_LATER = ("profkit.report.__main__", "profkit.timeline.__main__")
+_LOADED_LAST = ("profkit.report.__main__", "profkit.timeline.__main__")
 
 _LOADED_FOR = {"hta.trace_analysis": {"hta", "critical_path"}}
 """Modules that are loaded only where there are jobs of several analyses, which all load them."""
@@ -34,35 +37,41 @@ def main() -> None:
     # An interrupt of the terminal is for the workflow and its jobs.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _, listening_fd, *analyses = sys.argv
-    _load(analyses)
+    _load()
     job_server.serve(int(listening_fd), _later(analyses))
     importlib.import_module("profkit.__main__").run()
 
 
 def fork(analyses: Collection[str]) -> None:
     """Serve in a fork of this process, which has made a plan and so loaded most of it already."""
-    job_server.fork(partial(_load, analyses), _run_job, _later(analyses))
+    job_server.fork(_load, _run_job, _later(analyses))
 
 
-def _load(analyses: Collection[str]) -> None:
-    """Load what most jobs need, and look up once what would be looked up by each of them.
-
-    `analyses` are those that there are jobs of.
-    """
+def _load() -> None:
+    """Load what conversions need, which come first."""
     computing.prepare()
     with uncollected():
         for name in _LOADED:
             importlib.import_module(name)
-        for module in _own(analyses):
-            settings.adapter(importlib.import_module(module).analyze.config)
 
 
 def _later(analyses: Collection[str]) -> list[Callable[[], object]]:
-    """Return what loads, and looks up, what no conversion waits for; what takes longest first."""
-    names = [name for name, users in _LOADED_FOR.items() if users.issubset(analyses)]
-    loads = [partial(importlib.import_module, name) for name in (*names, *_LOADED_LATER)]
-    closures = [partial(fingerprint.closure, "profkit.analyze", one) for one in _own(analyses)]
-    return [*loads, *closures]
+    """Return what loads, and looks up once, what most jobs need and no conversion waits for.
+
+    `analyses` are those that there are jobs of.
+    """
+    own = _own(analyses)
+    of_some = [name for name, users in _LOADED_FOR.items() if users.issubset(analyses)]
+    names = (*_LOADED_LATER, *own, *of_some, *_LOADED_LAST)
+    return [
+        *(partial(importlib.import_module, name) for name in names),
+        *(partial(_look_up, module) for module in own),
+    ]
+
+
+def _look_up(module: str) -> None:
+    settings.adapter(importlib.import_module(module).analyze.config)
+    fingerprint.closure("profkit.analyze", module)
 
 
 def _own(analyses: Collection[str]) -> list[str]:

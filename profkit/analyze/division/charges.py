@@ -61,11 +61,14 @@ def of_python(rank: RecordedRank, within: Intervals) -> Times:
 def of_threads(rank: RecordedRank, within: Intervals, threads: Iterable[int]) -> Times:
     """Return how long each operator of `threads`, the first of which come first, was innermost."""
     own = np.zeros(len(rank.ops), dtype=np.int64)
-    left = within
+    left, before = within, np.zeros(0, dtype=np.bool_)
     for thread in threads:
         on_thread = rank.op_threads == thread
         if not on_thread.any():
             continue
+        if len(before):
+            left = intervals.difference(left, union_of_rows(rank.ops, before))
+        before = on_thread
         inside = np.zeros(len(rank.ops), dtype=np.int64)
         for block in intervals.blocks(len(own)):
             some = block.start + np.flatnonzero(on_thread[block])
@@ -74,7 +77,6 @@ def of_threads(rank: RecordedRank, within: Intervals, threads: Iterable[int]) ->
             known = (parents >= 0) & on_thread[parents]
             np.add.at(inside, parents[known], own[some][known])
         np.maximum(np.subtract(own, inside, out=own), 0, out=own)
-        left = intervals.difference(left, union_of_rows(rank.ops, on_thread))
     return own
 
 

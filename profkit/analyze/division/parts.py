@@ -72,7 +72,7 @@ def _of_cause(rank: RecordedRank, time: Partition, cause: str) -> dict[str, NDAr
     threads = dict.fromkeys([rank.main, *rank.launching, *rank.op_threads.tolist()])
     own = charges.of_threads(rank, spans, threads)
     rows = np.flatnonzero(np.where(rank.works, own, 0) if cause == cpu.COMPUTING else own)
-    modules, names = (texts(rank.ops[name].iloc[rows]) for name in ("module", "name"))
+    modules, names = (texts(rank.ops[name], rows=rows) for name in ("module", "name"))
     return _rows(cause, modules, names, "", own[rows], above_usual(rank, rows, own[rows]))
 
 
@@ -83,8 +83,8 @@ def _kernels(rank: RecordedRank, time: Partition, cause: str, top: str) -> dict[
         of_cause = rank.copy_names == cause.partition(".")[2]
     rows = np.flatnonzero(of_cause)
     charged = intervals.overlap(alone(rank.kernel_spans[rows]), time.spans(cause))
-    names = texts(rank.kernels["name"].iloc[rows], readable)
-    modules = texts(rank.kernels["module"].iloc[rows])
+    names = texts(rank.kernels["name"], readable, rows)
+    modules = texts(rank.kernels["module"], rows=rows)
     return _rows(cause, modules, rank.kernel_labels[rows], names, charged)
 
 

@@ -66,7 +66,7 @@ def of_ops(rank: RecordedRank, time: NDArray[np.int64]) -> list[Place]:
     if not len(rows):
         return []
     ops = rank.ops
-    stacks, modules = (texts(ops[name].iloc[rows]) for name in ("stack", "module"))
+    stacks, modules = (texts(ops[name], rows=rows) for name in ("stack", "module"))
     known = {stack: line_of(str(stack)) for stack in set(stacks)}
     pairs = zip(stacks, modules, strict=True)
     found = [known[stack] or str(module).split(SEPARATOR)[-1] for stack, module in pairs]

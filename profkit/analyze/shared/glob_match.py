@@ -36,10 +36,18 @@ def named(names: "pd.Series[str]", fits: Callable[[str], bool]) -> NDArray[np.bo
     return np.asarray(found[known.codes])
 
 
-def texts(names: "pd.Series[str]", make: Callable[[str], str] = str) -> NDArray[np.object_]:
-    """Return what `make` makes of each of the categorical `names`, "" of a missing one."""
+def texts(
+    names: "pd.Series[str]",
+    make: Callable[[str], str] = str,
+    rows: NDArray[np.intp] | slice = slice(None),
+) -> NDArray[np.object_]:
+    """Return what `make` makes of each of the categorical `names`, "" of a missing one.
+
+    Or of those of `rows` alone.
+    """
     known = _known(names)
-    return np.asarray(np.append(_by_category(_Same(known.categories), make), "")[known.codes])
+    made = np.append(_by_category(_Same(known.categories), make), "")
+    return np.asarray(made[known.codes[rows]])
 
 
 def _known(names: "pd.Series[str]") -> "pd.Categorical":

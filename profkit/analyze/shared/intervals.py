@@ -14,6 +14,7 @@ Intervals = NDArray[np.int64]
 """Intervals in ns, shape (n, 2): column 0 holds starts, column 1 ends."""
 
 _LONGEST_NS = 2**61
+_EVER = np.iinfo(np.int64)
 _ROWS_AT_ONCE = 1 << 18
 """Rows that are worked on at a time: what is in between takes several times their memory."""
 
@@ -61,9 +62,11 @@ def _union(spans: Intervals) -> Intervals:
         spans = spans[np.argsort(spans[:, 0], kind="stable")]
     # An early interval may outlast those after it: compare with the latest end so far.
     start, reach = spans[:, 0], np.maximum.accumulate(spans[:, 1])
-    first = np.flatnonzero(np.r_[True, start[1:] > reach[:-1]])
-    last = np.r_[first[1:], len(start)] - 1
-    return np.column_stack((start[first], reach[last]))
+    gaps = np.flatnonzero(start[1:] > reach[:-1])
+    found = np.empty((len(gaps) + 1, 2), dtype=np.int64)
+    found[0, 0], found[-1, 1] = start[0], reach[-1]
+    found[1:, 0], found[:-1, 1] = start[gaps + 1], reach[gaps]
+    return found
 
 
 def intersection(left: Intervals, right: Intervals) -> Intervals:
@@ -79,9 +82,10 @@ def intersection(left: Intervals, right: Intervals) -> Intervals:
 
 def difference(left: Intervals, right: Intervals) -> Intervals:
     """Return the union `left` without the union `right`, as a union."""
-    ever = np.iinfo(np.int64)
-    outside = np.r_[ever.min, right.ravel(), ever.max].reshape(-1, 2)
-    return intersection(left, outside)
+    outside = np.empty(right.size + 2, dtype=np.int64)
+    outside[0], outside[-1] = _EVER.min, _EVER.max
+    outside[1:-1] = right.ravel()
+    return intersection(left, outside.reshape(-1, 2))
 
 
 def total(spans: Intervals) -> int:
@@ -148,7 +152,8 @@ def covered_before(times_ns: NDArray[np.int64], covered: Intervals) -> NDArray[n
     found = np.zeros(len(times_ns), dtype=np.int64)
     if not len(covered):
         return found
-    before = np.r_[0, np.cumsum(covered[:, 1] - covered[:, 0])]
+    before = np.zeros(len(covered) + 1, dtype=np.int64)
+    np.cumsum(covered[:, 1] - covered[:, 0], out=before[1:])
     for rows in blocks(len(times_ns)):
         begun = np.searchsorted(covered[:, 0], times_ns[rows], side="right")
         last_end = covered[np.maximum(begun - 1, 0), 1]
