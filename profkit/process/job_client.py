@@ -12,8 +12,8 @@ LENGTH_BYTES = 4
 """Of the number, first, that says how long the message is."""
 
 _C_INT = 4
-STATUS_BYTES = 16
-"""More than the line has that says how a job ended."""
+END_BYTES = 32
+"""More than the line has that says how a job ended, and the seconds of CPU that it took."""
 
 
 def message(argv: "Sequence[str]", environment: "Mapping[str, str]") -> bytes:
@@ -48,12 +48,12 @@ def handed_over(
     if connection is None:
         return None
     try:
-        status = connection.recv(STATUS_BYTES)
+        end = connection.recv(END_BYTES)
     except OSError:
         return None
     finally:
         connection.close()
-    return int(status) if status else None
+    return int(end.split()[0]) if end else None
 
 
 def begun(path: str, job: bytes, streams: "Sequence[int]") -> "_socket.socket | None":

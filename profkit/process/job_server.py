@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -172,6 +173,9 @@ class _Server:
     running: dict[int, tuple[int, socket.socket]] = field(default_factory=dict)
     """Process id and connection of each job, by the descriptor that tells when it has ended."""
 
+    told_s: float = 0.0
+    """CPU time of this process that was told as that of a job."""
+
     def next_job(self) -> socket.socket | None:
         """Return the connection of a job in its fork, and None in the server at its end."""
         for descriptor in (_WORKFLOW, self.listening.fileno()):
@@ -219,10 +223,13 @@ class _Server:
         self.selector.unregister(descriptor)
         os.close(descriptor)
         pid, connection = self.running.pop(descriptor)
-        _, status = os.waitpid(pid, 0)
+        _, status, used = os.wait4(pid, 0)
+        # With what this process has loaded for it.
+        own_s, self.told_s = time.process_time() - self.told_s, time.process_time()
+        cpu_s = used.ru_utime + used.ru_stime + own_s
         with connection:
             try:
-                connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+                connection.sendall(f"{os.waitstatus_to_exitcode(status)} {cpu_s:.2f}\n".encode())
             except OSError:
                 return  # the command was killed meanwhile
 

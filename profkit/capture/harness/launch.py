@@ -48,6 +48,9 @@ class ProcessEnd:
     survivors: tuple[int, ...] = ()
     """Processes that could not be killed."""
 
+    cpu_s: float = 0.0
+    """CPU time of processes that were not children of this one."""
+
 
 def launch(  # noqa: PLR0913, PLR0917 - what a process is, and how long it may live
     command: Sequence[str],
@@ -80,7 +83,8 @@ def launch(  # noqa: PLR0913, PLR0917 - what a process is, and how long it may l
             before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
             survivors = process_tree.kill_all(token, spared)
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    return replace(ended, survivors=tuple(survivors))
+    cpu_s = 0.0 if isinstance(process, subprocess.Popen) else process.cpu_s
+    return replace(ended, survivors=tuple(survivors), cpu_s=cpu_s)
 
 
 def _start(

@@ -27,21 +27,27 @@ _SERVER = "profkit.capture.harness.launcher_server"
 _KILLED = -signal.SIGKILL
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LaunchedInFork:
     """A launcher at work, with what `launch` needs of a `subprocess.Popen`."""
 
     command: Sequence[str]
     connection: "_socket.socket"
+    cpu_s: float = 0.0
+    """CPU time of it and of all that it started, once it has ended."""
 
     def wait(self, timeout_s: float | None = None) -> int:
         """Return its exit status; negative is a signal. Raises `subprocess.TimeoutExpired`."""
         self.connection.settimeout(timeout_s)
         try:
-            status = self.connection.recv(job_client.STATUS_BYTES)
+            end = self.connection.recv(job_client.END_BYTES)
         except TimeoutError:
             raise subprocess.TimeoutExpired(list(self.command), timeout_s or 0) from None
-        return int(status) if status else _KILLED
+        if not end:
+            return _KILLED
+        status, cpu_s = end.split()
+        self.cpu_s = float(cpu_s)
+        return int(status)
 
     def kill(self) -> None:
         """Kill it, and all that it started."""

@@ -290,7 +290,7 @@ def _started(job: Job) -> tuple[ProcessEnd, dict[str, Any], disk_space.Problem |
         if ended.stopped and ended.stopped == hosts.reason_to_stop():
             # Not for want of memory, as `stopped` says.
             ended = replace(ended, stopped="", exit_code=1)
-        problem, readings = disk_space.problem(job.spec.raw_folder), machine.summary()
+        problem, readings = disk_space.problem(job.spec.raw_folder), machine.summary(ended.cpu_s)
         problem = disk_space.problem(out) or problem
         scratch.bring_back(job, is_good=not (ended.exit_code or problem))
         if ended.exit_code and not problem:

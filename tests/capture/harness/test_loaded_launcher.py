@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import sys
 import time
@@ -43,8 +44,11 @@ if how == "daemon" and rank == "0":
     time.sleep(600)
 elif how == "fail" and rank == "1":
     raise SystemExit(3)
+while time.process_time() < BURNT_S:
+    pass
 print("done", rank)
-"""
+""".replace("BURNT_S", "0.3")
+BURNT_S, LEAST_LOADING_S = 0.3, 0.3
 CHOSEN = {"MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_ERROR_FILE"}
 """Variables that torchrun sets to something else each time."""
 
@@ -68,6 +72,12 @@ def run(tmp_path, monkeypatch):
     return start
 
 
+def of_children():
+    """Return the CPU time of children of this process that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def of_user(state):
     environ = {name: state["environ"][name] for name in state["environ"].keys() - CHOSEN}
     return state | {"environ": environ}
@@ -85,8 +95,12 @@ def test_ranks_are_as_those_of_a_launcher_that_was_not_loaded(run, request, monk
         return started[-1]
 
     monkeypatch.setattr(loaded_launcher, "start", noted)
+    own_s = of_children()
     ended, states, printed = run("end")
     assert all(started)
+    # That of its ranks as well, which are no children of this process, and of loading PyTorch.
+    assert ended.cpu_s > BURNT_S * len(states) + LEAST_LOADING_S
+    assert of_children() == own_s
     assert (ended.exit_code, ended.survivors) == (0, ())
     assert "done 0" in printed
     assert list(map(of_user, states)) == list(map(of_user, bare))

@@ -101,9 +101,12 @@ class Conditions:
         if frequency := _cpu_frequency():
             self.cpu.add({"clock_mhz": frequency})
 
-    def summary(self) -> dict[str, Any]:
-        """Return all readings; shares are of the time of all CPUs."""
-        after = self.states()
+    def summary(self, launched_s: float) -> dict[str, Any]:
+        """Return all readings; shares are of the time of all CPUs.
+
+        `launched_s` is the CPU time of processes of the capture that were no children of this one.
+        """
+        after, own_s = self.states(), _own_seconds() - self.own_s + launched_s
         return {
             "gpus": [
                 {"before": before, "at_work": readings.summary(), "after": last}
@@ -112,7 +115,7 @@ class Conditions:
             "cpu": {
                 "load_before": self.load,
                 **{name: values.summary() for name, values in self.cpu.ranges.items()},
-                **cpu_shares(self.cpu_times, psutil.cpu_times(), _own_seconds() - self.own_s),
+                **cpu_shares(self.cpu_times, psutil.cpu_times(), own_s),
             },
         }
 

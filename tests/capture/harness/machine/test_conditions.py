@@ -33,7 +33,7 @@ def seen(monkeypatch, *states, period_s=0.0):
             fake.answers["nvmlDeviceGetTemperature"] = {0: temperature}
             fake.answers["nvmlDeviceGetCurrentClocksEventReasons"] = reasons
             machine.sample()
-        return machine.summary()
+        return machine.summary(0.0)
 
 
 def said(summary, *earlier):
@@ -87,7 +87,7 @@ def test_without_a_gpu_the_cpus_are_told_of():
     absent = FakeNvml(nvmlInit=pynvml.NVMLError_LibraryNotFound())
     with conditions.monitored(absent) as machine:
         machine.sample()
-        summary = machine.summary()
+        summary = machine.summary(0.0)
     assert summary["gpus"] == []
     assert summary["cpu"]["load_before"] >= 0
     readable = psutil.cpu_freq() is not None
