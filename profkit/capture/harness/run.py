@@ -370,6 +370,7 @@ def _process_end(report: host_reports.Report) -> ProcessEnd:
         stopped=report.stopped,
         shortage=report.shortage,
         survivors=report.survivors,
+        cpu_s=report.cpu_s,
     )
 
 

@@ -46,6 +46,7 @@ class Report:
     stopped: str = ""
     shortage: str = ""
     survivors: tuple[int, ...] = ()
+    cpu_s: float = 0.0
 
 
 def this_node(environment: Mapping[str, str], hosts: int) -> Node:
