@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Annotated
+from typing import Annotated, Any
 
 import pandas as pd
 from pydantic import PositiveInt
@@ -87,28 +87,40 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         if any(python[rank.where].count for rank in repeats):
             stacks = (python[rank.where].stacks(thread_titles(rank)) for rank in repeats)
             of_python.append(_detail(one, repeats, stacks, config))
-    on_gpu = [{"title": "GPU time", "column": 0}] if len(kernels) else []
-    measures = [*on_gpu, {"title": "CPU time", "column": 1}]
-    look = {"unit": "ns", "of": "Rank", "total": int(found.rows["rank"].nunique())}
-    drawings = {
-        "step_frames": Drawing(
-            kind="flame",
-            title="A step by module, operator and kernel",
-            data=look | {"measures": measures, "groups": ["Thread", "Phase"]},
-            details=tuple(of_step),
-        )
-    }
+    count = int(found.rows["rank"].nunique())
+    drawings = {"step_frames": _of_steps(of_step, count, has_gpu=len(kernels) > 0)}
     if of_python:
-        drawings["python_frames"] = Drawing(
-            kind="flame",
-            title="A step by Python stack",
-            data=look
-            | {"measures": [{"title": "Time", "column": 0}], "groups": ["Thread"]}
-            # Threads that wait take as long as the one that works.
-            | {"first": [MAIN]},
-            details=tuple(of_python),
-        )
+        drawings["python_frames"] = _of_python(of_python, count)
     return Result(drawings=drawings)
+
+
+def _of_steps(details: Sequence[Detail], count: int, *, has_gpu: bool) -> Drawing:
+    """Draw the frames of the shown of `count` ranks by module, operator and kernel."""
+    on_gpu = [{"title": "GPU time", "column": 0}] if has_gpu else []
+    measures = [*on_gpu, {"title": "CPU time", "column": 1}]
+    return Drawing(
+        kind="flame",
+        title="A step by module, operator and kernel",
+        data=_look(count) | {"measures": measures, "groups": ["Thread", "Phase"]},
+        details=tuple(details),
+    )
+
+
+def _of_python(details: Sequence[Detail], count: int) -> Drawing:
+    """Draw the frames of the shown of `count` ranks by Python function."""
+    measures = [{"title": "Time", "column": 0}]
+    # Threads that wait take as long as the one that works.
+    shown = {"measures": measures, "groups": ["Thread"], "first": [MAIN]}
+    return Drawing(
+        kind="flame",
+        title="A step by Python stack",
+        data=_look(count) | shown,
+        details=tuple(details),
+    )
+
+
+def _look(count: int) -> dict[str, Any]:
+    return {"unit": "ns", "of": "Rank", "total": count}
 
 
 def _python_times(

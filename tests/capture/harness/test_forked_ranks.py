@@ -13,6 +13,7 @@ from profkit.capture.harness.forked_ranks import ForkedRank, Loaded
 from profkit.capture.harness.rank import PROGRAM
 from profkit.capture.harness.spec import VARIABLE
 from profkit.process import caller_environment, job_server
+from tests.capture.harness import process_state
 from tests.capture.harness.conftest import SETTINGS
 from tests.waiting import LIMIT_S, until
 
@@ -33,40 +34,29 @@ if json.loads(is_forked):
     forked_ranks.fork_ranks(loaded)
 run.main(["--standalone", "--nproc-per-node=2", "-m", module, *words])
 """
-RANK = """
-import atexit, gc, json, os, pathlib, random, resource, signal, sys, threading, time, traceback
+RANK = f"""
+import atexit, gc, random, threading, time
 import numpy
 import torch
 import torch._dynamo
+{process_state.CODE}
 rank, how = os.environ["RANK"], os.environ["HOW"]
-limits = [getattr(resource, name) for name in sorted(dir(resource)) if name.startswith("RLIMIT_")]
-state = dict(
+state |= dict(
     argv=sys.argv,
-    environ=dict(os.environ),
-    path=sys.path,
-    executable=sys.executable,
     name=pathlib.Path("/proc/self/comm").read_text(),
     main=[__name__, __spec__.name, sys.modules["__main__"].__spec__.name],
-    affinity=sorted(os.sched_getaffinity(0)),
-    nice=os.nice(0),
-    limits=[resource.getrlimit(limit) for limit in limits],
-    cwd=os.getcwd(),
-    umask=os.umask(0),
-    blocked=sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])),
     signals=[repr(signal.getsignal(n)) for n in sorted(signal.valid_signals())],
-    descriptors=sorted(os.readlink(f"/proc/self/fd/{n}").split(":")[0] for n in range(3)),
     more_descriptors=[n for n in os.listdir("/proc/self/fd") if int(n) > 3],
     streams=[(s.write_through, s.encoding, s.errors) for s in (sys.stdout, sys.stderr)],
-    is_leader=os.getsid(0) == os.getpid(),
     threads=[threading.active_count(), torch.get_num_threads()],
     frozen=gc.get_freeze_count(),
     seeds=[torch.initial_seed(), random.random(), numpy.random.random()],
 )
+write()
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-pathlib.Path(f"peak{rank}").write_text(str(peak))
-pathlib.Path(f"state{rank}.json").write_text(json.dumps(state))
-atexit.register(lambda: pathlib.Path(f"ended{rank}").touch())
-sys.stdout.write(f"rank {rank}")
+pathlib.Path(f"peak{{rank}}").write_text(str(peak))
+atexit.register(lambda: pathlib.Path(f"ended{{rank}}").touch())
+sys.stdout.write(f"rank {{rank}}")
 if how == "end":
     sys.exit()
 if rank == "0":
@@ -82,8 +72,6 @@ if how == "killed":
     os.kill(os.getpid(), signal.SIGKILL)
 raise ValueError("an error")
 """
-CHOSEN = {"MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_ERROR_FILE"}
-"""Variables that torchrun sets to something else each time."""
 
 
 @pytest.fixture
@@ -123,12 +111,9 @@ def test_it_is_as_one_that_was_started(ranks):
         found = [json.loads((folder / f"state{rank}.json").read_text()) for rank in range(2)]
         assert not {*found[0].pop("seeds")} & {*found[1].pop("seeds")}
         for state in found:
-            state["environ"] = {
-                name: value for name, value in state["environ"].items() if name not in CHOSEN
-            }
             assert state.pop("cwd") == str(folder)
             assert state["path"].pop(0) == str(folder)
-        states.append(found)
+        states.append([*map(process_state.of_user, found)])
         peaks.append(int((folder / "peak0").read_text()))
     assert states[0] == states[1]
     assert peaks[0] == pytest.approx(peaks[1], rel=0.05)

@@ -13,44 +13,32 @@ import pytest
 from profkit.capture.harness import loaded_launcher
 from profkit.capture.harness.launch import launch
 from profkit.process import caller_environment
+from tests.capture.harness import process_state
 from tests.capture.harness.conftest import SETTINGS
 from tests.waiting import until
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
 TOKEN = "the-token-of-this-capture"  # noqa: S105 - a mark, no secret
-STATE = """
-import json, os, pathlib, resource, signal, subprocess, sys, time
+BURNT_S, LEAST_LOADING_S = 0.3, 0.3
+STATE = f"""
+{process_state.CODE}
+import subprocess, time
 rank, how = os.environ["RANK"], sys.argv[1]
-limits = [getattr(resource, name) for name in sorted(dir(resource)) if name.startswith("RLIMIT_")]
-state = dict(
+state |= dict(
     argv=sys.argv[1:],
-    environ=dict(os.environ),
-    path=sys.path,
-    executable=sys.executable,
-    affinity=sorted(os.sched_getaffinity(0)),
-    nice=os.nice(0),
-    limits=[resource.getrlimit(limit) for limit in limits],
-    cwd=os.getcwd(),
-    umask=os.umask(0),
-    blocked=sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])),
     ignored=[n for n in signal.valid_signals() if signal.getsignal(n) == signal.SIG_IGN],
-    descriptors=sorted(os.readlink(f"/proc/self/fd/{n}").split(":")[0] for n in range(3)),
-    is_leader=os.getsid(0) == os.getpid(),
 )
-pathlib.Path(f"state{rank}.json").write_text(json.dumps(state))
+write()
 if how == "daemon" and rank == "0":
     command = ["setsid", "sleep", "86397"]
-    pathlib.Path("daemon").write_text(str(subprocess.Popen(command, env={}).pid))
+    pathlib.Path("daemon").write_text(str(subprocess.Popen(command, env=dict()).pid))
     time.sleep(600)
 elif how == "fail" and rank == "1":
     raise SystemExit(3)
-while time.process_time() < BURNT_S:
+while time.process_time() < {BURNT_S}:
     pass
 print("done", rank)
-""".replace("BURNT_S", "0.3")
-BURNT_S, LEAST_LOADING_S = 0.3, 0.3
-CHOSEN = {"MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_ERROR_FILE"}
-"""Variables that torchrun sets to something else each time."""
+"""
 
 
 @pytest.fixture
@@ -78,11 +66,6 @@ def of_children():
     return used.ru_utime + used.ru_stime
 
 
-def of_user(state):
-    environ = {name: state["environ"][name] for name in state["environ"].keys() - CHOSEN}
-    return state | {"environ": environ}
-
-
 @pytest.mark.slow
 def test_ranks_are_as_those_of_a_launcher_that_was_not_loaded(run, request, monkeypatch):
     ended, bare, _ = run("end")
@@ -103,7 +86,7 @@ def test_ranks_are_as_those_of_a_launcher_that_was_not_loaded(run, request, monk
     assert of_children() == own_s
     assert (ended.exit_code, ended.survivors) == (0, ())
     assert "done 0" in printed
-    assert list(map(of_user, states)) == list(map(of_user, bare))
+    assert list(map(process_state.of_user, states)) == list(map(process_state.of_user, bare))
 
 
 @pytest.mark.slow
