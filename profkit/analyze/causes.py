@@ -110,7 +110,8 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     ranks = one_by_one(found, tables, chosen)
     rows = tree_of(ranks)
     shown = decisive(rows)
-    of_shown = ranks[0].whole or divided_of(shown, found, tables)
+    of_shown = next(one.whole for one in ranks if one.number == shown)
+    of_shown = of_shown or divided_of(shown, found, tables)
     seen = trust.Seen(
         periods=found,
         matched=matched,

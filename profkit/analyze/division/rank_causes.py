@@ -24,6 +24,7 @@ from profkit.analyze.shared.step_windows import WHERE
 _MS = 1e6
 _WAITING = f"{gpu.EXPOSED}.waiting"
 _SMALL = 0.02
+_SMALL_ROWS = 300_000
 _CAUSES = (
     *("rank", "id", "title", "ms_per_step", "median_ms", "gain_ms", "share", "place"),
     "evidence",
@@ -71,7 +72,8 @@ class RankCauses:
     """Of each repeat; none of a rank that is not among those whose parts are kept."""
 
     whole: list[Divided]
-    """Its recordings, if it is the only rank."""
+    """Its recordings, if they need not be divided anew when it is shown: it is the only rank, or
+    the tables of all are small."""
 
 
 def divided(found: Periods, tables: Mapping[str, pd.DataFrame]) -> Iterator[Divided]:
@@ -83,10 +85,7 @@ def divided(found: Periods, tables: Mapping[str, pd.DataFrame]) -> Iterator[Divi
 
 
 def divided_of(rank: int, found: Periods, tables: Mapping[str, pd.DataFrame]) -> list[Divided]:
-    """Return the recordings of one `rank` with their causes.
-
-    To keep those of all ranks would take several times the memory of the tables.
-    """
+    """Return the recordings of one `rank` with their causes."""
     rows = found.rows[(found.rows["rank"] == rank).to_numpy()]
     return list(divided(replace(found, rows=rows), tables))
 
@@ -94,8 +93,12 @@ def divided_of(rank: int, found: Periods, tables: Mapping[str, pd.DataFrame]) ->
 def one_by_one(
     found: Periods, tables: Mapping[str, pd.DataFrame], chosen: Sequence[int]
 ) -> list[RankCauses]:
-    """Return what is kept of each rank: the parts of `chosen` ones, and all of the only one."""
+    """Return what is kept of each rank: the parts of `chosen` ones, and all of the only one.
+
+    All is kept where the tables are small, too: it takes several times their memory.
+    """
     ranks = []
+    kept = len(set(found.rows["rank"])) == 1 or sum(map(len, tables.values())) <= _SMALL_ROWS
     for number, own in groupby(divided(found, tables), lambda one: one.rank.where[0]):
         of_rank = list(own)
         kept_parts = [one.parts() for one in of_rank] if number in chosen else []
@@ -107,7 +110,7 @@ def one_by_one(
                 launching_ns=np.sum([one.rank.launching_ns for one in of_rank], axis=0),
                 queued=max(queued_share(one.rank) for one in of_rank),
                 parts=kept_parts,
-                whole=of_rank if len(set(found.rows["rank"])) == 1 else [],
+                whole=of_rank if kept else [],
             )
         )
     return ranks

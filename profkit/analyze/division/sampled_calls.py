@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ _LONGEST_GAPS = 5
 _IDLE = 0.1
 _KEPT = 0.5
 _FEWEST = 2
-_COLUMNS = ("call", "caller", "tid", "name", "start_ns", "end_ns")
+_COLUMNS = ("caller", "name", "start_ns", "end_ns")
 _SEEN = ("tid", "start_ns", "end_ns", "stack")
 _NOT_BETWEEN = re.compile(
     r"torch/(?:nn/modules/module\.py\(\d+\): _(?:wrapped_)?call_impl|_tensor\.py\(\d+\): backward"
@@ -61,13 +62,14 @@ def sampled_calls(seen: pd.DataFrame, where: tuple[int, int]) -> pd.DataFrame:
     """
     if seen.empty:
         return schema.frame("python_calls")
-    made = _Calls(tid=int(seen["tid"].iloc[0]))
+    made = _Calls()
     for start, end, stack in zip(*(seen[name].tolist() for name in _SEEN[1:]), strict=True):
         made.add(str(stack).split(SEPARATOR), start, end)
-    count = len(made.rows)
-    columns: dict[str, list[Any]] = {name: [row[name] for row in made.rows] for name in _COLUMNS}
+    made.close()
+    count = len(made.columns["name"])
+    columns = made.columns | {"call": list(range(count)), "kind": ["function"] * count}
     columns |= {"rank": [where[0]] * count, "repeat": [where[1]] * count}
-    columns["kind"] = ["function"] * count
+    columns["tid"] = [int(seen["tid"].iloc[0])] * count
     calls: pd.DataFrame = schema.table("python_calls", columns).to_pandas()
     return calls
 
@@ -224,30 +226,29 @@ def _boundaries(rows: pd.DataFrame, edges: NDArray[np.int64]) -> NDArray[np.int6
 
 
 class _Calls:
-    """Frames that are open, from the root, and the rows of all calls."""
+    """Frames that are open, from the root, and the columns of all calls."""
 
-    def __init__(self, tid: int) -> None:
-        self.tid = tid
-        self.rows: list[dict[str, int | str]] = []
-        self.open: list[int] = []
+    def __init__(self) -> None:
+        self.columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
+        self.open: list[tuple[int, str]] = []
         self.until = -1
 
     def add(self, stack: list[str], start_ns: int, end_ns: int) -> None:
-        """Prolong the open frames that `stack` shows as well, and open the others."""
-        same = 0
+        """Keep open the frames that `stack` shows as well, and open the others."""
         # What lies between two samples that are far apart is not known.
-        while (
-            start_ns == self.until
-            and same < min(len(stack), len(self.open))
-            and self.rows[self.open[same]]["name"] == stack[same]
-        ):
-            same += 1
-        del self.open[same:]
+        open_names = [name for _, name in self.open] if start_ns == self.until else []
+        shared = takewhile(lambda pair: pair[0] == pair[1], zip(open_names, stack, strict=False))
+        same = sum(1 for _ in shared)
+        self.close(same)
         for name in stack[same:]:
-            caller = self.open[-1] if self.open else -1
-            row = {"call": len(self.rows), "caller": caller, "tid": self.tid}
-            self.open.append(len(self.rows))
-            self.rows.append({**row, "name": name, "start_ns": start_ns, "end_ns": end_ns})
-        for number in self.open[:same]:
-            self.rows[number]["end_ns"] = end_ns
+            caller = self.open[-1][0] if self.open else -1
+            self.open.append((len(self.columns["name"]), name))
+            for column, value in zip(_COLUMNS, (caller, name, start_ns, end_ns), strict=True):
+                self.columns[column].append(value)
         self.until = end_ns
+
+    def close(self, left: int = 0) -> None:
+        """End the open frames, but for the first `left`, with the last stack that showed them."""
+        for number, _ in self.open[left:]:
+            self.columns["end_ns"][number] = self.until
+        del self.open[left:]

@@ -12,6 +12,7 @@ from enum import StrEnum
 from statistics import NormalDist
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.analyze.shared.uncertainty import student_quantile, student_tail
@@ -205,9 +206,8 @@ def order_correlation(rounds: Logs) -> Logs:
 
     The ranks of values that are equal are their mean rank.
     """
-    from scipy.stats import rankdata  # noqa: PLC0415 - loads longer than most jobs last
-
-    ranks = rankdata(rounds, axis=-1)
+    rows = pd.DataFrame(rounds.reshape(-1, rounds.shape[-1]))
+    ranks = rows.rank(axis="columns").to_numpy().reshape(rounds.shape)
     ranks = ranks - ranks.mean(axis=-1, keepdims=True)
     times = _times(rounds)
     scale = np.sqrt((ranks**2).sum(axis=-1) * (times**2).sum())
@@ -284,11 +284,12 @@ def discovered(samples: Sequence[Sequence[float]], level: float = 0.05) -> list[
 
     At most a share of `level` of them is wrong on average (Benjamini and Hochberg, 1995).
     """
-    from scipy.stats import false_discovery_control  # noqa: PLC0415 - as above
-
     arrays = [np.array(sample) for sample in samples]
     p_values = [student_tail(_standard_errors(array), len(array) - 1) for array in arrays]
-    return [bool(share <= level) for share in false_discovery_control(p_values)]
+    rising = np.sort(p_values)
+    fitting = rising[rising * len(rising) <= level * np.arange(1, len(rising) + 1)]
+    largest = fitting.max(initial=-1.0)
+    return [bool(p_value <= largest) for p_value in p_values]
 
 
 def _shared(these: Mapping[int, float], others: Mapping[int, float]) -> list[int]:
@@ -357,7 +358,7 @@ def _doubts(logs: Logs, trusted: Interval, confidence: float) -> Iterator[str]:
 
 def bootstrap_bounds(logs: Logs, confidence: float = 0.95) -> tuple[float, float]:
     """Return the ends of the mean's interval by the bootstrap, bias-corrected and accelerated."""
-    from scipy.stats import bootstrap  # noqa: PLC0415 - as above
+    from scipy.stats import bootstrap  # noqa: PLC0415 - loads longer than most jobs last
 
     # The seed makes the answer on the same repeats the same every time.
     made = bootstrap(

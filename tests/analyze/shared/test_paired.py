@@ -206,3 +206,11 @@ def test_of_many_differences_those_beyond_chance_are_told():
     found = discovered([*real, *noise[40:].tolist()])
     assert sum(found[:40]) > 35
     assert sum(found[40:]) <= 4
+    assert discovered([]) == []
+
+
+def test_of_few_differences_those_are_told_that_scipy_tells():
+    shifted = np.random.default_rng(1).normal(0, 1, (200, 5, 6)) + np.linspace(0, 2, 5)[:, None]
+    for samples in shifted:
+        shares = stats.false_discovery_control(stats.ttest_1samp(samples, 0, axis=1).pvalue)
+        assert discovered(samples.tolist()) == [bool(share <= 0.05) for share in shares]
