@@ -1,3 +1,7 @@
+# Before analyses and after captures. One needs all cores at once, which are free together only at
+# the start; and the longest analyses wait for several.
+_CONVERSIONS = 1000
+
 for tool, tool_plan in dag.plan.tools.items():
 
     rule:
@@ -17,6 +21,7 @@ for tool, tool_plan in dag.plan.tools.items():
             files=directory(f"results/runs/{{run}}/convert/{tool}"),
         log:
             f"results/runs/{{run}}/logs/convert/{tool}.log",
+        priority: _CONVERSIONS
         conda:
             "../../envs/analyze.yaml"
         threads: 2
@@ -50,6 +55,7 @@ for tool, tool_plan in dag.plan.tools.items():
             temp(directory(f"results/runs/{{run}}/parts/{tool}/{{batch}}")),
         log:
             f"results/runs/{{run}}/logs/convert/{tool}.{{batch}}.log",
+        priority: _CONVERSIONS
         conda:
             "../../envs/analyze.yaml"
         threads: 2
