@@ -118,7 +118,7 @@ def produce(
     `args` say how many cores to use, and how much to print; a `link`, that a person waits for the
     program that is run; `where`, the options that take the jobs to a cluster instead.
     """
-    with Snakemake() as snakemake:
+    with Snakemake(works_here=not (where or extra)) as snakemake:
         dag = Dag(load(overrides, meanwhile=snakemake.load))
         if not extra and not args.verbose and completed.is_unchanged(dag):
             save_selection(dag.plan.overrides, [run.name for run in dag.plan.runs])

@@ -4,26 +4,33 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from types import FrameType
-from typing import Self
+from typing import Any, Self
 
 from profkit.process import caller_environment, forked, job_server, process_tree
 from profkit.process.forked import Forked
 
 _STOP_S = 20
+_PROFILE = "SNAKEMAKE_PROFILE"
+_CLUSTERS = "snakemake_executor_plugin_"
 _LOADED_LATER = ("smart_open", "profkit.dag.job_environment", "profkit.dag.staleness")
 """Modules that Snakemake loads once it has read its words, or the Snakefile."""
 
 
 class Snakemake:
-    """A Snakemake, which may be loaded before it is known what it is for."""
+    """A Snakemake, which may be loaded before it is known what it is for.
 
-    def __init__(self) -> None:
+    One that `works_here` gets no option that names an executor: it needs no plugin for clusters.
+    """
+
+    def __init__(self, *, works_here: bool = True) -> None:
+        self._works_here = works_here and os.environ.get(_PROFILE, "none") == "none"
         self._loading: Forked | None = None
         self._orders = -1
         """Descriptor of the pipe that it gets its words through."""
@@ -40,7 +47,8 @@ class Snakemake:
     def load(self) -> None:
         """Load it in a fork, while this process goes on."""
         reading, self._orders = os.pipe()
-        self._loading = forked.start(partial(_load_and_wait, reading, self._orders), {})
+        load = partial(_load_and_wait, reading, self._orders, works_here=self._works_here)
+        self._loading = forked.start(load, {})
         os.close(reading)
 
     @contextmanager
@@ -67,7 +75,8 @@ class Snakemake:
 
     def _started(self, words: Sequence[str], variables: Mapping[str, str]) -> Forked:
         if not (process := self._loaded()):
-            return forked.start(partial(_be_snakemake, words), variables)
+            begin = partial(_begin, words, works_here=self._works_here)
+            return forked.start(begin, variables)
         # One that could not be loaded has said why, and ended.
         with suppress(BrokenPipeError), os.fdopen(self._orders, "w") as pipe:
             # The whole environment: it was forked with that of loading libraries.
@@ -80,9 +89,22 @@ class Snakemake:
         return process
 
 
-def _load_and_wait(reading: int, orders: int) -> None:
+def _leave_out_clusters() -> None:
+    """Hide plugins for clusters: Snakemake loads all that it finds, and one loads pandas."""
+    find = pkgutil.iter_modules
+
+    def find_others(*args: Any, **kwargs: Any) -> Iterator[pkgutil.ModuleInfo]:
+        found = find(*args, **kwargs)
+        return (module for module in found if not module.name.startswith(_CLUSTERS))
+
+    pkgutil.iter_modules = find_others
+
+
+def _load_and_wait(reading: int, orders: int, *, works_here: bool) -> None:
     os.close(orders)
     process_tree.die_with_parent(signal.SIGKILL)
+    if works_here:
+        _leave_out_clusters()
     # The parser of its words loads plugins, which keep loaded.
     importlib.import_module("snakemake.cli").get_argument_parser()
     for module in _LOADED_LATER:
@@ -95,6 +117,12 @@ def _load_and_wait(reading: int, orders: int) -> None:
     os.environ.update(environment)
     if address:
         job_server.use(address)
+    _be_snakemake(words)
+
+
+def _begin(words: Sequence[str], *, works_here: bool) -> None:
+    if works_here:
+        _leave_out_clusters()
     _be_snakemake(words)
 
 

@@ -1,8 +1,10 @@
 """Snakemake in a fork: loaded before it is known what it is for, ended if it is for nothing."""
 
 import os
+import pkgutil
 import signal
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -65,3 +67,30 @@ def test_one_that_cannot_be_loaded_says_why(snakemake, monkeypatch):
     with snakemake.running(["x"], {}) as process:
         assert "ModuleNotFoundError: import of snakemake.cli halted" in process.output.read()
         assert process.wait(LIMIT_S) == 1
+
+
+@pytest.mark.parametrize(
+    ("works_here", "profile", "loads_them"),
+    [(True, "none", False), (False, "none", True), (True, "mine", True)],
+)
+@pytest.mark.parametrize("is_loaded_first", [True, False])
+def test_plugins_for_clusters_are_loaded_where_they_may_be_named(  # noqa: PLR0913, PLR0917
+    monkeypatch, tmp_path, works_here, profile, loads_them, is_loaded_first
+):
+    monkeypatch.setenv("SNAKEMAKE_PROFILE", profile)
+    monkeypatch.setattr(job_server, "_stops", {})
+    monkeypatch.setattr(snakemake_process, "_be_snakemake", lambda _: sys.stdout.write(plugins()))
+    (tmp_path / "snakemake_executor_plugin_mine").mkdir()
+    (tmp_path / "snakemake_executor_plugin_mine" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "snakemake.cli", SimpleNamespace(get_argument_parser=plugins))
+    with Snakemake(works_here=works_here) as snakemake:
+        if is_loaded_first:
+            snakemake.load()
+        with snakemake.running([], {}) as process:
+            assert ("snakemake_executor_plugin_mine" in process.output.read()) == loads_them
+            assert process.wait(LIMIT_S) == 0
+
+
+def plugins():
+    return " ".join(module.name for module in pkgutil.iter_modules())
