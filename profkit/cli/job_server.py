@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def fork(analyses: Collection[str]) -> None:
-    """Serve in a fork of this process, which has made a plan and so loaded most of it already."""
+    """Serve in a fork of this process, which has loaded most of it already if it made a plan."""
     job_server.fork(_load, _run_job, _later(analyses))
 
 

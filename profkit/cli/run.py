@@ -174,9 +174,8 @@ def _work_off(
 
 @contextmanager
 def _job_server(plan: Plan) -> Iterator[None]:
-    """Serve the jobs of `plan` in a fork, if this process has loaded what they need to make it."""
-    if "profkit.planning.build" in sys.modules:
-        forked_server.fork(plan.analyses)
+    """Serve the jobs of `plan` in a fork, which loads what they need while Snakemake is loaded."""
+    forked_server.fork(plan.analyses)
     try:
         yield
     finally:
