@@ -10,12 +10,10 @@ from pathlib import PurePosixPath
 
 _IMPORT = re.compile(r'^import (\{[^}]*\}) from "(\.{1,2}/[\w./]+)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
-_COMMENT = re.compile(r"^[ \t]*//.*\n|/\*\*(?:(?!\*/)[\s\S])*\*/[ \t]*", re.MULTILINE)
-_BLANK = re.compile(r"^[ \t]*\n", re.MULTILINE)
-_INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
+_COMMENT = re.compile(r"^[ \t]*//.*\n|/\*\*[\s\S]*?\*/[ \t]*", re.MULTILINE)
 # Behind these no statement can end for want of a semicolon.
-_OPEN_LINE = re.compile(r"^((?:(?!//).)*[,;{(\[])\n", re.MULTILINE)
-_LEFT = re.compile(r"^(import|export)\b.*", re.MULTILINE)
+_OPEN = (",", ";", "{", "(", "[")
+_LEFT = re.compile(r"(import|export)\b")
 
 
 def joined(folder: Traversable, entry: str) -> str:
@@ -51,14 +49,15 @@ def _collect(
     body = _IMPORT.sub(
         lambda found: f"const {found[1]} = ${places[_beside(module, found[2])]};", text
     )
-    body = _INDENT.sub("", _BLANK.sub("", _COMMENT.sub("", _EXPORT.sub("", body))))
-    if left := _LEFT.search(body):
-        raise ValueError(f"{module}: only named imports and exports: {left[0]}")
-    for line in body.splitlines():
+    lines = []
+    for line in map(str.strip, _COMMENT.sub("", _EXPORT.sub("", body)).splitlines()):
+        if _LEFT.match(line):
+            raise ValueError(f"{module}: only named imports and exports: {line}")
         if line.count("`") % 2:
             raise ValueError(f"{module}: a template literal must end on its line: {line}")
-    body = _OPEN_LINE.sub(r"\1", body)
-    scopes[module] = f"(() => {{\n{body}return {{ {exported} }};\n}})();"
+        is_open = line.endswith(_OPEN) and "//" not in line
+        lines.append(line if is_open or not line else f"{line}\n")
+    scopes[module] = f"(() => {{\n{''.join(lines)}return {{ {exported} }};\n}})();"
 
 
 def _beside(module: PurePosixPath, path: str) -> PurePosixPath:
