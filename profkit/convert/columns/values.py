@@ -135,8 +135,8 @@ def _hexadecimal(value: str) -> int:
 def floats(values: list[Any]) -> NDArray[np.float64]:
     """Return values as floats, NaN where there is no finite number."""
     try:
-        found = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
+        found = packed(values, "d")
+    except (struct.error, OverflowError):
         found = np.array([_float(value) for value in values], dtype=np.float64)
     return np.where(np.isfinite(found), found, np.nan)
 
