@@ -19,8 +19,9 @@ def write(path: Path, name: str, tables: Iterable[pa.Table], *, behind: bool = F
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     columns = schema.TABLES[name]
+    own = (schema.declared(name, table) for table in tables)
     with pq.ParquetWriter(temporary, columns, compression="zstd", **_encoding(columns)) as writer:
-        rows = _write_behind(writer, tables) if behind else _write(writer, tables)
+        rows = _write_behind(writer, own) if behind else _write(writer, own)
     temporary.replace(path)
     return rows
 
