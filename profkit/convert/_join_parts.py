@@ -220,7 +220,7 @@ def _joined(name: str, parts: Sequence[Part]) -> Iterator[pa.Table]:
             if small and sum(map(len, small)) + len(rows) > _GROUP_ROWS:
                 yield _together(small)
                 small = []
-            small.append(_with_changes(rows, part))
+            small.append(schema.declared(name, _with_changes(rows, part)))
     if small:
         yield _together(small)
 

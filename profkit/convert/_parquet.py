@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from profkit.tables import schema
+from profkit.tables.columns import INT
 
 
 def write(path: Path, name: str, tables: Iterable[pa.Table], *, behind: bool = False) -> int:
@@ -19,8 +20,9 @@ def write(path: Path, name: str, tables: Iterable[pa.Table], *, behind: bool = F
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     columns = schema.TABLES[name]
+    own = (schema.declared(name, table) for table in tables)
     with pq.ParquetWriter(temporary, columns, compression="zstd", **_encoding(columns)) as writer:
-        rows = _write_behind(writer, tables) if behind else _write(writer, tables)
+        rows = _write_behind(writer, own) if behind else _write(writer, own)
     temporary.replace(path)
     return rows
 
@@ -47,16 +49,18 @@ def _write_behind(writer: pq.ParquetWriter, tables: Iterable[pa.Table]) -> int:
 
 
 def _encoding(columns: pa.Schema) -> dict[str, Any]:
-    """Return how columns are written: texts as dictionaries, integers as differences.
+    """Return how columns are written: texts as dictionaries, large integers as differences.
 
     Numbers repeat little, so that dictionaries of them only take time; most of them, like times
-    and rows, differ little from the one before, which halves the time of compressing them. The
-    least and the greatest of texts would take a fifth of the time, and have no reader.
+    and rows, differ little from the one before, which halves the time of compressing them. Small
+    ones, like ranks and steps, are mostly equal: they compress as fast as they are. The least and
+    the greatest of texts would take a fifth of the time, and have no reader.
     """
     texts = [column.name for column in columns if pa.types.is_dictionary(column.type)]
     whole = [column.name for column in columns if pa.types.is_integer(column.type)]
+    large = [name for name in whole if columns.field(name).type == INT]
     return {
         "use_dictionary": texts,
         "write_statistics": whole,
-        "column_encoding": dict.fromkeys(whole, "DELTA_BINARY_PACKED"),
+        "column_encoding": dict.fromkeys(large, "DELTA_BINARY_PACKED"),
     }

@@ -76,7 +76,7 @@ def _write_small(path: Path, tables: Mapping[str, Sequence[pa.Table]]) -> dict[s
         begin = kept.tell()
         with pa.ipc.new_stream(kept, schema.TABLES[name]) as stream:
             for chunk in chunks:
-                stream.write_table(chunk)
+                stream.write_table(schema.declared(name, chunk))
         places[name] = begin, kept.tell() - begin
     index = json.dumps(places).encode()
     kept.write(index)

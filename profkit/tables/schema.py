@@ -168,6 +168,12 @@ def strings(values: Sequence[str]) -> pa.StringArray:
     return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
 
 
+def declared(name: str, rows: pa.Table) -> pa.Table:
+    """Return `rows` as table `name` declares them: in files of earlier versions all may be null."""
+    columns = TABLES[name]
+    return rows if rows.schema.equals(columns) else rows.cast(columns)
+
+
 @cache
 def empty(name: str) -> pa.Table:
     """Return table `name` without rows."""

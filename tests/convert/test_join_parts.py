@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from profkit.convert import _join_parts
 from profkit.convert._join_parts import Part, join, with_unique_ids
-from profkit.convert._part_tables import write_tables
+from profkit.convert._part_tables import _SMALL, write_tables
 from profkit.convert.base import Raw
 from profkit.tables import schema
 
@@ -52,6 +53,15 @@ def test_ranks_that_an_earlier_file_holds_too_become_the_next_free_ones(part, tm
     ]  # fmt: skip
     moved = "Rank 1 is also in rep0/a: here 1, 2 became 2, 3."
     assert [part.notes for part in with_unique_ids(parts)] == [(), (f"{moved} {ALONE}",)]
+
+
+def test_files_of_earlier_versions_are_joined_whose_columns_may_all_be_null(part, tmp_path):
+    old, new = part("a", 0, cpu_ops=ops(0)), part("b", 1, cpu_ops=ops(1))
+    written = schema.table("cpu_ops", {name: [0, 0] for name in ("rank", "repeat", "op")})
+    any_null = pa.schema([column.with_nullable(True) for column in written.schema])
+    pq.write_table(written.cast(any_null), old.folder / "cpu_ops.parquet")
+    (old.folder / _SMALL).unlink(missing_ok=True)
+    assert rows(tmp_path, "cpu_ops", [old, new], "rank", "op") == [(0, 0), (0, 0), (1, 0), (1, 1)]
 
 
 def test_files_that_hold_no_rank_of_another_stay_as_they_are(part):

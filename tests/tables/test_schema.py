@@ -37,6 +37,19 @@ def test_a_table_without_rows_has_all_columns(name):
     assert schema.empty(name) == schema.TABLES[name].empty_table()
 
 
+@pytest.mark.parametrize("name", schema.TABLES)
+def test_numbers_and_texts_are_declared_as_never_null_except_floats(name):
+    columns = schema.TABLES[name]
+    floats = [column.name for column in columns if pa.types.is_floating(column.type)]
+    assert [column.name for column in columns if column.nullable] == floats
+
+
+def test_a_null_where_none_is_declared_is_refused():
+    rows = pa.table({**schema.table("steps", STEPS).to_pydict(), "step": [1, None]})
+    with pytest.raises(ValueError, match="step"):
+        schema.declared("steps", rows)
+
+
 @pytest.mark.parametrize(
     ("column", "value"),
     [("rank", "zero"), ("rank", 2**40), ("start_ns", 2**70), ("start_ns", [])],

@@ -100,7 +100,8 @@ def frame_of_runs(paths: Sequence[Path], columns: Columns | None = None) -> pd.D
         rows = readable(path, partial(_table, columns=columns))
         codes = pa.array(np.full(len(rows), code, dtype=np.int32))
         parts.append(rows.append_column("run", pa.DictionaryArray.from_arrays(codes, [*first])))
-    return _pandas(pa.concat_tables(parts).unify_dictionaries())
+    # In files of earlier versions all columns may be null.
+    return _pandas(pa.concat_tables(parts, promote_options="default").unify_dictionaries())
 
 
 def _first_by_run(paths: Sequence[Path]) -> dict[str, Path]:

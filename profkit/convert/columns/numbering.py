@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import DTypeLike, NDArray
 
-from profkit.convert.columns.values import compact_json, packed
+from profkit.convert.columns.values import REMEMBERED_BYTES, compact_json, packed
 from profkit.tables import schema
 
 Column = NDArray[Any]
@@ -33,11 +33,33 @@ class _Numbering(defaultdict[str, int]):
         return _Numbering, (list(self),)
 
 
+class _OfJson(dict[bytes, int]):
+    """The number of JSON by what was written, which saves looking up what it is in short."""
+
+    def __init__(self, numbers: _Numbering) -> None:
+        super().__init__()
+        self._numbers = numbers
+        self._kept_bytes = 0
+
+    def __missing__(self, text: bytes) -> int:
+        self._kept_bytes += len(text)
+        if self._kept_bytes > REMEMBERED_BYTES:
+            self.clear()
+            self._kept_bytes = len(text)
+        found = self[text] = self._numbers[compact_json(text)]
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what another process needs."""
+        return _OfJson, (self._numbers,)
+
+
 class Text:
     """Strings by number, in the order in which they were first seen; "" is number 0."""
 
     def __init__(self) -> None:
         self.numbers = _Numbering()
+        self._of_json = _OfJson(self.numbers)
         self._listed: list[str] = []
 
     @property
@@ -57,7 +79,7 @@ class Text:
         if len(joined) < max(len(values), 1):  # all are empty, as in many columns
             return np.zeros(len(values), dtype=np.int32)
         # `bytes` of each takes three times as long. No zero is among them: JSON decodes without.
-        return self.codes(map(compact_json, joined.split(b"\0")))
+        return packed([*map(self._of_json.__getitem__, joined.split(b"\0"))], "i")
 
     def decoded(self, codes: Column) -> pa.DictionaryArray:
         """Return the values as an Arrow dictionary array, with no value that does not occur."""

@@ -34,7 +34,7 @@ EXACT_BELOW_US = 2.0**43
 _WHOLE_BELOW_US = LATEST_NS / 1000 - 1
 _TRAILING_NUMBER = re.compile(r"-?\d+$")
 _WORD = 2**64
-_REMEMBERED_BYTES = 1 << 20
+REMEMBERED_BYTES = 1 << 20
 """Of JSON whose short form is remembered: the shapes of some thousand operators."""
 _DIGITS = 18
 
@@ -135,8 +135,8 @@ def _hexadecimal(value: str) -> int:
 def floats(values: list[Any]) -> NDArray[np.float64]:
     """Return values as floats, NaN where there is no finite number."""
     try:
-        found = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
+        found = packed(values, "d")
+    except (struct.error, OverflowError):
         found = np.array([_float(value) for value in values], dtype=np.float64)
     return np.where(np.isfinite(found), found, np.nan)
 
@@ -179,7 +179,7 @@ class _Compact(dict[bytes, str]):
 
     def __missing__(self, text: bytes) -> str:
         self.kept_bytes += len(text)
-        if self.kept_bytes > _REMEMBERED_BYTES:
+        if self.kept_bytes > REMEMBERED_BYTES:
             self.clear()
             self.kept_bytes = len(text)
         found = msgspec.json.format(text, indent=-1).decode("utf-8", "replace") if text else ""

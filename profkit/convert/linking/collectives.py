@@ -116,8 +116,8 @@ def described(  # noqa: PLR0913 - one column each
     around = np.where(around >= 0, around, by_call)
     texts = [columns.at(column, around, 0) for column in ("name", "input_shapes", "input_types")]
     # Of "nccl:coalesced" only the kernel says what it does.
-    names_operation = words.names.matching(operation_of)[texts[0]]
-    of_range = np.where((texts[0] > 0) & names_operation, texts[0], own_name)
+    operations = [name for name in np.unique(texts[0]).tolist() if operation_of(words.name(name))]
+    of_range = np.where(np.isin(texts[0], operations), texts[0], own_name)
     keys = (column.tolist() for column in (stated, of_range, *texts[1:], by_call >= 0))
     return np.array([*map(cache(words.number), *keys)], dtype=np.int64)
 
@@ -135,7 +135,7 @@ class Words:
     ) -> None:
         self.names = names
         self.messages = [*messages]
-        self._name = names.listed
+        self.name = names.listed.__getitem__
         self._text = texts.listed
         self._groups = groups
 
@@ -145,7 +145,7 @@ class Words:
         if not stated:
             read = largest if by_call else elements
             given, dtype = read(self._text[shapes], self._text[types])
-            operation = operation_of(self._name[name])
+            operation = operation_of(self.name(name))
             message = Message(operation=operation, given=given, dtype=dtype)
         if message.size < 0 and (group := self._groups.get(message.group)):
             message = message._replace(

@@ -77,9 +77,11 @@ def _repeated(columns: Columns, names: Sequence[str]) -> int:
 
     Those without a duration are not looked at: several may well begin at once.
     """
-    parts = (_mixed(part, ("start", *names)) for part in columns.parts())
-    mixed = DiskColumn.of(columns.spill, columns.count, parts, np.uint64)
     shares = 1 + columns.count // _NUMBERS_AT_ONCE
+    parts = (_mixed(part, ("start", *names)) for part in columns.parts())
+    if shares == 1:
+        return _alike([*parts])
+    mixed = DiskColumn.of(columns.spill, columns.count, parts, np.uint64)
     return sum(
         _alike([part[part % shares == share] for part in mixed.parts()]) for share in range(shares)
     )

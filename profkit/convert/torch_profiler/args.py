@@ -4,6 +4,7 @@ An event is decoded with its arguments still as text, because half of a trace ne
 The fields of each struct are in the order in which Kineto writes them: decoding is fastest so.
 """
 
+import math
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, TypeVar
@@ -107,11 +108,11 @@ class WorkArgs(MessageArgs, gc=False, rename=_KEYS):
     kind: Number = ""
     registers: Number = -1
     shared_memory: Number = -1
-    blocks_per_sm: Number = None
-    warps_per_sm: Number = None
+    blocks_per_sm: Number = math.nan
+    warps_per_sm: Number = math.nan
     grid: msgspec.Raw = _NO_JSON
     block: msgspec.Raw = _NO_JSON
-    occupancy: Number = None
+    occupancy: Number = math.nan
     graph: Number = -1
     graph_node: Number = -1
     external_before_1_12: Number = -1

@@ -5,7 +5,7 @@ import pickle
 import msgspec
 import pytest
 
-from profkit.convert.columns import values
+from profkit.convert.columns import numbering, values
 from profkit.convert.columns.numbering import Text
 
 
@@ -35,8 +35,18 @@ def test_another_process_goes_on_numbering():
     assert other.listed == ["", "b", "a", "new"]
 
 
+def test_json_that_was_forgotten_keeps_its_number(monkeypatch):
+    monkeypatch.setattr(numbering, "REMEMBERED_BYTES", 16)
+    text, values = Text(), [msgspec.Raw(b"[%d, 2]" % number) for number in range(9)]
+    first = text.json_codes(values)
+    assert first.tolist() == [*range(1, 10)]
+    assert text.json_codes(values).tolist() == first.tolist()
+    other = pickle.loads(pickle.dumps(text))  # noqa: S301 - our own
+    assert other.json_codes(values[::-1]).tolist() == first[::-1].tolist()
+
+
 def test_json_that_was_forgotten_is_written_again(monkeypatch):
-    monkeypatch.setattr(values, "_REMEMBERED_BYTES", 16)
+    monkeypatch.setattr(values, "REMEMBERED_BYTES", 16)
     compact = values._Compact()
     given = [b"[%d, 2]" % number for number in range(9)] * 2 + [b"[" + b"1, " * 20 + b"1]"]
     assert [compact[text] for text in given] == [text.decode().replace(" ", "") for text in given]
