@@ -1,8 +1,8 @@
 """Tables as data frames: whole, of several runs, or a part at a time."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -26,8 +26,6 @@ Parts = Iterator[tuple[str, dict[str, pd.DataFrame]]]
 
 _SMALL_VALUES = 4 << 20
 """Values of a table that is read at once: its columns cost more than its values."""
-_ROWS_OF_BATCH = 1 << 18
-"""Rows of all tables after which no further rank is added to a batch."""
 _NO_COLUMNS: Mapping[str, Columns] = {}
 
 
@@ -65,12 +63,36 @@ def _groups(
     return found
 
 
-def large(paths: Sequence[Path], columns: Columns | None = None) -> large_table.LargeTable:
-    """Return the first table, or `columns` of it, to be read some rows at a time."""
-    return large_table.LargeTable(partial(_portions, paths[0], columns))
+@dataclass(frozen=True, slots=True)
+class _LargeFile(large_table.LargeTable):
+    """A large table in a file, of which only what is asked for is read."""
+
+    path: Path
+    columns: Sequence[str] | None
+
+    def groups(self) -> Sequence[Mapping[int, int]]:
+        """See `LargeTable.groups`; reads next to nothing where these are of one rank each."""
+        with readable(self.path, pq.ParquetFile) as file:
+            return _rows_of_ranks(file, self.path)
+
+    def of_ranks(self, ranks: Collection[int]) -> pd.DataFrame:
+        """See `LargeTable.of_ranks`."""
+        with readable(self.path, pq.ParquetFile) as file:
+            groups = enumerate(_rows_of_ranks(file, self.path))
+            near = {at: rows for at, rows in groups if rows.keys() & {*ranks}}
+            return _part(file, near, {*ranks}, self.columns, None, self.path)
+
+    def narrowed(self, names: Sequence[str]) -> large_table.LargeTable:
+        """See `LargeTable.narrowed`."""
+        return large([self.path], names)
 
 
-def _portions(path: Path, columns: Columns | None) -> Iterator[pd.DataFrame]:
+def large(paths: Sequence[Path], columns: Sequence[str] | None = None) -> large_table.LargeTable:
+    """Return the first table, or `columns` of it, to be read some rows or ranks at a time."""
+    return _LargeFile(partial(_portions, paths[0], columns), paths[0], columns)
+
+
+def _portions(path: Path, columns: Sequence[str] | None) -> Iterator[pd.DataFrame]:
     with readable(path, pq.ParquetFile) as file:
         names = list(columns or file.schema_arrow.names)
         if file.metadata.num_rows * len(names) <= _SMALL_VALUES:
@@ -133,7 +155,7 @@ def rank_batches(
     columns: Mapping[str, Columns] = _NO_COLUMNS,
     ranks_in: RankSpan = EVERY_RANK,
 ) -> Parts:
-    """Yield batches of whole ranks, of about `_ROWS_OF_BATCH` rows, in the order of the tables.
+    """Yield batches of whole ranks, see `large_table.ranks_in_batches`.
 
     A rank with more rows comes in parts of whole steps, where it can be cut between them.
     """
@@ -147,7 +169,7 @@ def rank_batches(
             for name, paths in files.items()
         }
         number = 0
-        for batch in _batches(groups.values(), ranks_in):
+        for batch in large_table.ranks_in_batches(groups.values(), ranks_in):
             near = {
                 name: {at: rows for at, rows in enumerate(known) if rows.keys() & batch}
                 for name, known in groups.items()
@@ -167,7 +189,7 @@ def _part(
     file: pq.ParquetFile,
     groups: Mapping[int, Mapping[int, int]],
     ranks: set[int],
-    columns: Columns | None,
+    columns: Sequence[str] | None,
     span: closed_steps.Span | None,
     _: Path,
 ) -> pd.DataFrame:
@@ -206,22 +228,3 @@ def _rows_of_ranks(file: pq.ParquetFile, _: Path) -> list[dict[int, int]]:
 def _ranks_of_group(file: pq.ParquetFile, number: int) -> NDArray[np.int64]:
     ranks: NDArray[np.int64] = file.read_row_group(number, ["rank"])["rank"].to_numpy()
     return ranks
-
-
-def _batches(
-    groups: Iterable[Sequence[Mapping[int, int]]], ranks_in: RankSpan
-) -> Iterator[set[int]]:
-    """Yield batches of ranks, at least one: an empty one where none has rows."""
-    rows: Counter[int] = Counter()
-    for of_table in groups:
-        for group in of_table:
-            rows.update({rank: count for rank, count in group.items() if rank in ranks_in})
-    batch: set[int] = set()
-    count = 0
-    for rank, own in rows.items():
-        if batch and count + own > _ROWS_OF_BATCH:
-            yield batch
-            batch, count = set(), 0
-        batch.add(rank)
-        count += own
-    yield batch
