@@ -19,6 +19,7 @@ from profkit.analyze.division.parts import parts
 from profkit.analyze.division.periods import Periods
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.division.thread_waits import queued_share
+from profkit.analyze.shared.large_table import LargeTable
 from profkit.analyze.shared.step_windows import WHERE
 
 _MS = 1e6
@@ -74,7 +75,7 @@ class RankCauses:
     """Its recordings, if it is the only rank."""
 
 
-def divided(found: Periods, tables: Mapping[str, pd.DataFrame]) -> Iterator[Divided]:
+def divided(found: Periods, tables: Mapping[str, pd.DataFrame | LargeTable]) -> Iterator[Divided]:
     """Yield the recordings of each rank, one after another, with their causes."""
     for rank, time in divided_ranks.divided(found, tables):
         causes = details(rank, time)
@@ -82,7 +83,9 @@ def divided(found: Periods, tables: Mapping[str, pd.DataFrame]) -> Iterator[Divi
         yield Divided(rank=rank, time=time, details=causes)
 
 
-def divided_of(rank: int, found: Periods, tables: Mapping[str, pd.DataFrame]) -> list[Divided]:
+def divided_of(
+    rank: int, found: Periods, tables: Mapping[str, pd.DataFrame | LargeTable]
+) -> list[Divided]:
     """Return the recordings of one `rank` with their causes.
 
     To keep those of all ranks would take several times the memory of the tables.
@@ -92,7 +95,7 @@ def divided_of(rank: int, found: Periods, tables: Mapping[str, pd.DataFrame]) ->
 
 
 def one_by_one(
-    found: Periods, tables: Mapping[str, pd.DataFrame], chosen: Sequence[int]
+    found: Periods, tables: Mapping[str, pd.DataFrame | LargeTable], chosen: Sequence[int]
 ) -> list[RankCauses]:
     """Return what is kept of each rank: the parts of `chosen` ones, and all of the only one."""
     ranks = []

@@ -15,8 +15,13 @@ def step_spans(work: LargeTable) -> pd.DataFrame:
 
     Windows of steps and periods are the same for these rows as for all.
     """
-    narrow = work.narrowed([*_STEP, *_TIMES])
-    return _joined([_spans(rows, _STEP) for rows in narrow.portions()], _STEP)
+    return spans(work, _STEP)
+
+
+def spans(work: LargeTable, key: list[str]) -> pd.DataFrame:
+    """Return one row per `key` of `work`: its first start and last end."""
+    narrow = work.narrowed([*key, *_TIMES])
+    return _joined([_spans(rows, key) for rows in narrow.portions()], key)
 
 
 def operator_spans(cpu_ops: LargeTable) -> pd.DataFrame:
