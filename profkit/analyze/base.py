@@ -27,6 +27,11 @@ ByToolOrOther = Annotated[ByToolIfAny, "one of them has to be there"]
 """The same for tables of which an analysis needs at least one: None if no tool makes it."""
 
 
+LargeByToolIfAny = dict[str, LargeTable] | None
+LargeByToolOrOther = Annotated[LargeByToolIfAny, "one of them has to be there"]
+"""`ByToolIfAny` and `ByToolOrOther` of tables that are read some rows at a time."""
+
+
 class Columns(tuple[str, ...]):  # noqa: SLOT001 (a tuple has no room for slots of its own)
     """Columns of a large table that an analysis reads: the others are left on the disk.
 
@@ -102,7 +107,9 @@ _CONFIG = "config"
 _RECORDINGS = "recordings"
 _MAPPED = "mapped"
 _IF_THERE = {"": Result | None, "runs": ByRun | None}
-_BY_TOOL = (ByTool, ByToolIfAny, ByToolOrOther)
+_LARGE_BY_TOOL = (LargeByToolIfAny, LargeByToolOrOther)
+_BY_TOOL = (ByTool, ByToolIfAny, ByToolOrOther, *_LARGE_BY_TOOL)
+_LARGE = (LargeTable, *_LARGE_BY_TOOL)
 _FRAMES = (pd.DataFrame, LargeTable)
 _RUN_PARAMETERS = {"hardware": Hardware, "behaviour": Behaviour}
 
@@ -124,7 +131,7 @@ class Analysis:
     """Columns that it reads of some tables, by any tool; it reads all columns of the others."""
 
     large_tables: tuple[str, ...] = field(default=(), kw_only=True)
-    """Those of `tables` that it reads some rows at a time."""
+    """Those of `tables` and `tables_by_tool` that it reads some rows at a time."""
 
     tables_by_tool: tuple[str, ...]
     """ResultTables that it reads from every enabled tool that makes them."""
@@ -247,13 +254,15 @@ def _registered(
         title=title,
         summary=inspect.getdoc(function) or "",
         tables=tuple(name for name, kind in kinds.items() if kind in _FRAMES),
-        large_tables=tuple(name for name, kind in kinds.items() if kind is LargeTable),
+        large_tables=tuple(name for name, kind in kinds.items() if kind in _LARGE),
         columns=columns,
         tables_of_results=of_results,
         tables_by_tool=tuple(name for name, kind in kinds.items() if kind in _BY_TOOL),
         optional=tuple(name for name, kind in kinds.items() if kind in _BY_TOOL[1:]),
         tables_of_tools=of_tools,
-        alternatives=tuple(name for name, kind in kinds.items() if kind == ByToolOrOther),
+        alternatives=tuple(
+            name for name, kind in kinds.items() if kind in (ByToolOrOther, LargeByToolOrOther)
+        ),
         results=tuple(name for name, kind in kinds.items() if kind in (Result, ByRun)),
         results_if_there=tuple(name for name, kind in kinds.items() if kind == _IF_THERE[across]),
         compares_ranks=compares_ranks,
@@ -304,12 +313,17 @@ def _mapping(
 def _in_portions(function: Callable[..., Result]) -> Callable[..., Result]:
     """Return `function` that may also be given a frame for what it reads in portions."""
     kinds = {name: _unmarked(kind) for name, kind in _annotations(function).items()}
-    large = [name for name, kind in kinds.items() if kind is LargeTable]
+    large = [name for name, kind in kinds.items() if kind in _LARGE]
+
+    def in_portions(given: Any) -> Any:
+        if isinstance(given, dict):
+            return {tool: in_portions(rows) for tool, rows in given.items()}
+        return LargeTable.of(given) if isinstance(given, pd.DataFrame) else given
 
     @wraps(function)
     def run(**inputs: Any) -> Result:
-        frames = {name: rows for name in large if isinstance(rows := inputs[name], pd.DataFrame)}
-        return function(**inputs | {name: LargeTable.of(rows) for name, rows in frames.items()})
+        given = {name: in_portions(inputs[name]) for name in large if name in inputs}
+        return function(**inputs | given)
 
     return run if large else function
 

@@ -75,14 +75,12 @@ def _of_first_rank(
 ) -> pd.DataFrame:
     """Return the compute kernels of the lowest rank that has any in the steps."""
     has_operators = any(cpu_ops.groups())
-    rows = pd.DataFrame()
     for rank in sorted({rank for group in kernels.groups() for rank in group}):
-        # Only without any operator at all are those of all steps taken.
-        ops = cpu_ops.of_ranks({rank})
-        rows = compute_kernels(kernels.of_ranks({rank}), ops, windows, hardware)
+        own = (kernels.of_ranks({rank}), cpu_ops.of_ranks({rank}))
+        rows = compute_kernels(*own, windows, hardware, has_operators=has_operators)
         if len(rows):
-            break
-    return rows
+            return rows
+    return pd.DataFrame()
 
 
 def _one_step(rows: pd.DataFrame) -> tuple[pd.DataFrame, int]:

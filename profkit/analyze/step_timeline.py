@@ -16,7 +16,7 @@ from profkit.analyze.division.periods import Periods, periods, slowest_ns
 from profkit.analyze.shared.large_table import LargeTable
 from profkit.analyze.shared.launch_calls import CALLS
 from profkit.analyze.shared.step_spans import operator_spans
-from profkit.analyze.shared.step_windows import WHERE, extents, filtered, of_repeat
+from profkit.analyze.shared.step_windows import extents, filtered, of_repeat
 from profkit.analyze.tracks.levels import levels, memory_lines, pieces
 from profkit.analyze.tracks.of_rank import Recorded
 from profkit.analyze.tracks.shown_ranks import ShownRank, shown_ranks
@@ -213,9 +213,8 @@ def _span(work: Sequence[pd.DataFrame], repeat: int, shown: Sequence[ShownRank])
     """Return the first start and last end of the `work` of all shown ranks, on the common clock."""
     ends = pd.concat([extents(part) for part in work if len(part)])
     offsets = {one.rank: one.offset_ns for one in shown}
-    rank, of_repeat = (ends.index.get_level_values(name) for name in WHERE)
-    ends, rank = ((rows[rank.isin([*offsets]) & (of_repeat == repeat)]) for rows in (ends, rank))
-    moved = np.array([offsets[int(number)] for number in rank], dtype=np.int64)
+    ends = ends[ends.index.isin([(rank, repeat) for rank in offsets])]
+    moved = np.array([offsets[int(rank)] for rank, _ in ends.index], dtype=np.int64)
     start = int((ends["first"].to_numpy(np.int64) - moved).min())
     return start, int((ends["last"].to_numpy(np.int64) - moved).max())
 
