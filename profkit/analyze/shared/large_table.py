@@ -47,6 +47,13 @@ class LargeTable:
         """Return the rows of some ranks in their order."""
         return self.where(lambda rows: rows["rank"].isin([*ranks]).to_numpy())
 
+    def only(self, ranks: Collection[int]) -> "LargeTable":
+        """Return the table with the rows of some ranks alone."""
+        chosen = [*ranks]
+        return LargeTable(
+            lambda: (rows[rows["rank"].isin(chosen).to_numpy()] for rows in self.portions())
+        )
+
     def narrowed(self, names: Sequence[str]) -> "LargeTable":
         """Return the table with some of its columns alone."""
         return LargeTable(lambda: (rows[[*names]] for rows in self.portions()))
@@ -132,9 +139,11 @@ def _concatenated(parts: list[Any]) -> Any:
     return np.broadcast_to(values[0], len(values)) if is_equal else values
 
 
-def portions(file: pq.ParquetFile, names: Sequence[str]) -> Iterator[pd.DataFrame]:
-    """Yield these columns of all rows, about `_ROWS_AT_ONCE` of them at a time."""
-    for run in _runs(file, range(file.num_row_groups)):
+def portions(
+    file: pq.ParquetFile, names: Sequence[str], groups: Sequence[int]
+) -> Iterator[pd.DataFrame]:
+    """Yield these columns of groups of rows, about `_ROWS_AT_ONCE` of them at a time."""
+    for run in _runs(file, groups):
         yield file.read_row_groups(run, list(names)).to_pandas()
 
 

@@ -82,6 +82,10 @@ class _LargeFile(large_table.LargeTable):
             near = {at: rows for at, rows in groups if rows.keys() & {*ranks}}
             return _part(file, near, {*ranks}, self.columns, None, self.path)
 
+    def only(self, ranks: Collection[int]) -> large_table.LargeTable:
+        """See `LargeTable.only`; the others are not read."""
+        return large_table.LargeTable(partial(_of_some, self.path, self.columns, {*ranks}))
+
     def narrowed(self, names: Sequence[str]) -> large_table.LargeTable:
         """See `LargeTable.narrowed`."""
         return large([self.path], names)
@@ -92,13 +96,22 @@ def large(paths: Sequence[Path], columns: Sequence[str] | None = None) -> large_
     return _LargeFile(partial(_portions, paths[0], columns), paths[0], columns)
 
 
+def _of_some(path: Path, columns: Sequence[str] | None, ranks: set[int]) -> Iterator[pd.DataFrame]:
+    with readable(path, pq.ParquetFile) as file:
+        groups = enumerate(_rows_of_ranks(file, path))
+        near = [at for at, rows in groups if rows.keys() & ranks]
+        for rows in large_table.portions(file, columns or file.schema_arrow.names, near):
+            yield rows[rows["rank"].isin(ranks).to_numpy()]
+    pa.default_memory_pool().release_unused()
+
+
 def _portions(path: Path, columns: Sequence[str] | None) -> Iterator[pd.DataFrame]:
     with readable(path, pq.ParquetFile) as file:
         names = list(columns or file.schema_arrow.names)
         if file.metadata.num_rows * len(names) <= _SMALL_VALUES:
             yield _pandas(file.read(names))
             return
-        yield from large_table.portions(file, names)
+        yield from large_table.portions(file, names, range(file.num_row_groups))
     pa.default_memory_pool().release_unused()
 
 
