@@ -1,7 +1,7 @@
 """Launches: what it costs the CPU to start GPU work, and how far ahead of it the CPU is."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -9,18 +9,17 @@ import numpy as np
 import pandas as pd
 
 from profkit.analyze._launch_queue import Queue, queue
+from profkit.analyze._launch_times import LaunchTimes
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.blocking_calls import blocked_calls
-from profkit.analyze.shared.large_table import LargeTable, batches, joined
+from profkit.analyze.shared.large_table import LargeTable, batches
 from profkit.analyze.shared.launch_calls import CALLS, launches
 from profkit.analyze.shared.step_spans import step_spans
 from profkit.analyze.shared.step_windows import WHERE, step_windows, with_clock
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 
-_NUMBERS = ("call_ns", "delay_ns", "kernel_ns")
-_NARROW = np.iinfo(np.int32).max
 _STREAM = [*WHERE, "device", "stream"]
 _KERNELS = Columns("rank repeat device stream name kind step start_ns end_ns correlation")
 _TITLES = {
@@ -71,19 +70,19 @@ def analyze(
     if on_gpu.empty:
         return Result.abstain("launches", "no GPU work was recorded")
     windows, missing = step_windows(steps, on_gpu, config.skip_first)
-    found = list(_of_ranks(kernels, runtime_calls, windows, config))
-    parts = [part for part in found if len(part.known)]
+    times = LaunchTimes()
+    found = list(_of_ranks(kernels, runtime_calls, windows, times, config))
+    parts = [part for part in found if part.rows > part.unknown]
     if not parts:
         return Result.abstain("launches", "no call that launched GPU work was recorded")
-    known = _joined([part.known for part in parts])
     by_rank = pd.concat([part.by_rank for part in parts]).sort_values("rank", ignore_index=True)
     streams = pd.concat([part.streams for part in parts]).sort_values(_STREAM)
     streams = streams.sort_values("kernels", ascending=False, kind="stable", ignore_index=True)
     lines = pd.concat([part.lines for part in parts]).sort_values(WHERE, kind="stable")
     count, unknown = (sum(getattr(part, name) for part in found) for name in ("rows", "unknown"))
     return Result(
-        metrics=_metrics(known, by_rank),
-        tables=_tables(known, by_rank, streams, lines, config),
+        metrics=_metrics(times, by_rank),
+        tables=_tables(times, by_rank, streams, lines, config),
         charts=_charts(),
         abstentions=(*missing, *_abstentions(count, unknown)),
     )
@@ -95,9 +94,6 @@ class _OfRanks:
 
     rows: int
     unknown: int
-    known: pd.DataFrame
-    """Of each launched kernel what medians and sums by call need; ``once`` marks one of a call."""
-
     by_rank: pd.DataFrame
     streams: pd.DataFrame
     lines: pd.DataFrame
@@ -105,13 +101,19 @@ class _OfRanks:
 
 
 def _of_ranks(
-    kernels: LargeTable, runtime_calls: LargeTable, windows: pd.DataFrame, config: Config
+    kernels: LargeTable,
+    runtime_calls: LargeTable,
+    windows: pd.DataFrame,
+    times: LaunchTimes,
+    config: Config,
 ) -> Iterator[_OfRanks]:
+    """Yield what is kept of some ranks, whose launches are added to `times`."""
     clock = with_clock(windows).groupby("rank", observed=True)["step_time_ns"].sum()
     for work, calls in batches(kernels, runtime_calls):
         rows = _launched(work, calls, windows)
         known = rows[rows["call"] >= 0]
         known = known.assign(once=~known["call"].duplicated())
+        times.add(known)
         queues = {
             where: queue(own["call_start_ns"].to_numpy(), own["start_ns"].to_numpy())
             for where, own in known.groupby(_STREAM, observed=True)
@@ -120,29 +122,10 @@ def _of_ranks(
         yield _OfRanks(
             rows=len(rows),
             unknown=len(rows) - len(known),
-            known=_slim(known),
             by_rank=_by_rank(known, streams, clock) if len(known) else pd.DataFrame(),
             streams=streams,
             lines=_over_time(streams, queues, config.points) if len(known) else pd.DataFrame(),
         )
-
-
-def _slim(known: pd.DataFrame) -> pd.DataFrame:
-    """Return what `_summary` and `_metrics` read, in half of the memory where numbers are small."""
-    numbers = {name: known[name].to_numpy(np.int64) for name in _NUMBERS}
-    narrow = {
-        name: values.astype(np.int32) if (np.abs(values) <= _NARROW).all() else values
-        for name, values in numbers.items()
-    }
-    flags = {name: known[name].to_numpy(np.bool_) for name in ("shorter", "held", "once")}
-    return pd.DataFrame({"name": pd.Categorical(known["name"]), **narrow, **flags})
-
-
-def _joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return what was kept of all ranks; calls are in the order of their names."""
-    known = joined(parts)
-    names = known["name"].cat
-    return known.assign(name=names.reorder_categories(sorted(names.categories)))
 
 
 _NOTES = {
@@ -158,14 +141,14 @@ _NOTES = {
 
 
 def _tables(
-    known: pd.DataFrame,
+    times: LaunchTimes,
     by_rank: pd.DataFrame,
     streams: pd.DataFrame,
     lines: pd.DataFrame,
     config: Config,
 ) -> dict[str, Table]:
     shown = {
-        "by_call": (_summary(known, "name"), "Launches by call"),
+        "by_call": (times.by_call(), "Launches by call"),
         "by_rank": (by_rank, "Launches of each rank"),
         "by_stream": (streams, "Launch queue of each stream"),
     }
@@ -207,10 +190,10 @@ def _launched(
     return rows.merge(windows[key].drop_duplicates(), on=key)
 
 
-def _summary(known: pd.DataFrame, key: str) -> pd.DataFrame:
-    """Return one row per `key`, the one with most time in calls first."""
-    groups = known.groupby(key, observed=True)
-    once = known[known["once"].to_numpy()].groupby(key, observed=True)["call_ns"]
+def _summary(known: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per rank."""
+    groups = known.groupby("rank", observed=True)
+    once = known[known["once"].to_numpy()].groupby("rank", observed=True)["call_ns"]
     delay = groups["delay_ns"]
     found = pd.DataFrame(
         {
@@ -226,8 +209,7 @@ def _summary(known: pd.DataFrame, key: str) -> pd.DataFrame:
             "shorter_share": groups["shorter"].mean(),
         }
     )
-    ordered = found.reset_index().sort_values("call_ns", ascending=False, ignore_index=True)
-    return ordered.astype({"name": object}) if key == "name" else ordered
+    return found.reset_index()
 
 
 def _by_stream(known: pd.DataFrame, queues: dict[Any, Queue], config: Config) -> pd.DataFrame:
@@ -253,7 +235,7 @@ def _by_stream(known: pd.DataFrame, queues: dict[Any, Queue], config: Config) ->
 
 
 def _by_rank(known: pd.DataFrame, streams: pd.DataFrame, clock: "pd.Series[int]") -> pd.DataFrame:
-    found = _summary(known, "rank").sort_values("rank", ignore_index=True)
+    found = _summary(known)
     total = found["rank"].map(clock)
     by_rank = streams.groupby("rank", observed=True)
     weighted = (streams["mean_length"] * streams["span_ns"]).groupby(streams["rank"]).sum()
@@ -298,13 +280,11 @@ def _over_time(streams: pd.DataFrame, queues: dict[Any, Queue], points: int) -> 
     return pd.concat(parts, ignore_index=True)
 
 
-def _metrics(known: pd.DataFrame, by_rank: pd.DataFrame) -> dict[str, Metric]:
-    once = known[known["once"].to_numpy()]
-    launching = once.loc[~once["held"], "call_ns"]
+def _metrics(times: LaunchTimes, by_rank: pd.DataFrame) -> dict[str, Metric]:
     values: tuple[tuple[str, float, str, Literal["lower", "higher", "neither"]], ...] = (
-        ("call_ns", launching.median(), "ns", "lower"),
-        ("delay_ns", known["delay_ns"].median(), "ns", "neither"),
-        ("shorter_share", known["shorter"].mean(), "share", "lower"),
+        ("call_ns", times.median_call_ns(), "ns", "lower"),
+        ("delay_ns", times.median_delay_ns(), "ns", "neither"),
+        ("shorter_share", times.shorter_share(), "share", "lower"),
         ("launch_share", by_rank["launch_share"].mean(), "share", "lower"),
         ("held_share", by_rank["held_share"].mean(), "share", "lower"),
         ("queue_length", by_rank["mean_length"].mean(), "count", "higher"),
