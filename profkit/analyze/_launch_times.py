@@ -40,7 +40,7 @@ class LaunchTimes:
         self._sums.append(found.assign(max_delay_ns=groups["delay_ns"].max()).reset_index())
         call_ns, delay_ns = (known[name].to_numpy(np.int64) for name in ("call_ns", "delay_ns"))
         is_once, is_held = (known[name].to_numpy(np.bool_) for name in ("once", "held"))
-        positions: dict[Any, NDArray[np.int64]] = dict(groups.indices)
+        positions: dict[Any, Any] = dict(groups.indices)
         for name, rows in positions.items():
             times = self._times[str(name)]
             first = rows[is_once[rows]]

@@ -321,7 +321,8 @@ def _in_portions(function: Callable[..., Result]) -> Callable[..., Result]:
         return LargeTable.of(given) if isinstance(given, pd.DataFrame) else given
 
     @wraps(function)
-    def run(**inputs: Any) -> Result:
+    def run(*args: Any, **inputs: Any) -> Result:
+        inputs |= dict(zip(inspect.signature(function).parameters, args, strict=False))
         given = {name: in_portions(inputs[name]) for name in large if name in inputs}
         return function(**inputs | given)
 

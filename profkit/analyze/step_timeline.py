@@ -131,6 +131,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         for at, part in enumerate(chosen):
             tracks[at] += one.tracks(part.window)
             lines[at] += memory_lines(one, part.window, config.max_points)
+        del one
     data = _whole(span, of_whole, shown, rows, steps)
     data |= {
         "pieces": len(windows),
@@ -162,7 +163,7 @@ def _recorded(
     rows = found.rows[found.rows["rank"].isin(chosen).to_numpy()]
     of_rank = {**tables, "collectives": late}
     for rank, time in divided_ranks.divided(replace(found, rows=rows), of_rank):
-        yield Recorded(
+        made = Recorded(
             rank=rank,
             time=time,
             annotations=of_repeat(others["annotations"], rank.where),
@@ -170,6 +171,9 @@ def _recorded(
             memory=of_repeat(others["memory"], rank.where),
             offset_ns=chosen[rank.where[0]].offset_ns,
         )
+        del rank, time
+        yield made
+        del made
 
 
 def _chosen(rows: pd.DataFrame, shown: Sequence[ShownRank]) -> list[_Chosen]:

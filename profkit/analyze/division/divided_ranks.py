@@ -34,6 +34,8 @@ def divided(
     for where, rows, own in recorded(found, tables):
         rank = RecordedRank.of(where, rows, **own)
         yield rank, (gpu if len(rank.kernels) else cpu).divide(rank)
+        # There is room for one rank with many rows, and not for the next one beside it.
+        del rank, rows, own
 
 
 def recorded(
@@ -62,6 +64,7 @@ def recorded(
             if number in ranks:
                 where = int(number), int(repeat)
                 yield where, periods, {name: of[name](where) for name in tables}
+        del rows, of
 
 
 def sampled_tables(**tables: pd.DataFrame | None) -> dict[str, pd.DataFrame]:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -81,6 +81,7 @@ def divided(found: Periods, tables: Mapping[str, pd.DataFrame | LargeTable]) -> 
         causes = details(rank, time)
         rank.tidy()
         yield Divided(rank=rank, time=time, details=causes)
+        del rank, time, causes  # before the next one is read
 
 
 def divided_of(
@@ -99,8 +100,10 @@ def one_by_one(
 ) -> list[RankCauses]:
     """Return what is kept of each rank: the parts of `chosen` ones, and all of the only one."""
     ranks = []
-    for number, own in groupby(divided(found, tables), lambda one: one.rank.where[0]):
-        of_rank = list(own)
+    recordings = divided(found, tables)
+    repeats = found.rows.groupby("rank")["repeat"].nunique()
+    for number, count in zip(repeats.index.tolist(), repeats.tolist(), strict=True):
+        of_rank = list(islice(recordings, count))
         kept_parts = [one.parts() for one in of_rank] if number in chosen else []
         ranks.append(
             RankCauses(
@@ -110,9 +113,10 @@ def one_by_one(
                 launching_ns=np.sum([one.rank.launching_ns for one in of_rank], axis=0),
                 queued=max(queued_share(one.rank) for one in of_rank),
                 parts=kept_parts,
-                whole=of_rank if len(set(found.rows["rank"])) == 1 else [],
+                whole=of_rank if len(repeats) == 1 else [],
             )
         )
+        del of_rank
     return ranks
 
 
