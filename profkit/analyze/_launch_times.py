@@ -33,6 +33,8 @@ class LaunchTimes:
 
     def add(self, known: pd.DataFrame) -> None:
         """Add the kernels of some ranks; ``once`` marks one of each call."""
+        if known.empty:
+            return
         groups = known.groupby("name")
         once = known[known["once"].to_numpy()].groupby("name")["call_ns"]
         found = groups[["kernel_ns", "delay_ns", "shorter"]].sum()

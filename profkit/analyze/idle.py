@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from profkit.analyze._cpu_work import by_name
 from profkit.analyze._gaps import CAUSES, Gaps, by_cause, gaps, with_edges
+from profkit.analyze._idle_of_ranks import OfRanks, OfSteps
 from profkit.analyze._largest_gaps import gap_rows, joined, largest, with_cpu_work
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
@@ -99,22 +100,22 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         return Result.abstain("idle time of GPUs", "no GPU work was recorded")
     windows, missing = step_windows(steps, on_gpu, config.skip_first)
     found = list(_of_ranks(kernels, runtime_calls, cpu_ops, windows, config))
-    parts = pd.concat([part.steps for part in found]).sort_values(_DEVICE, kind="stable")
-    parts = parts.reset_index(drop=True)
-    gaps_of_ranks = pd.concat([part.gaps for part in found])
-    gap_table = gaps_of_ranks.sort_values([*_DEVICE, "start_ns"], kind="stable")
+    known = [part.of_steps for part in found if part.of_steps]
+    parts = pd.concat([part.steps for part in known])
+    parts = parts.sort_values(_DEVICE, kind="stable", ignore_index=True)
+    gap_table = pd.concat([part.gaps for part in known]).sort_values([*_DEVICE, "start_ns"])
     gap_table = gap_table.nlargest(config.largest, "gap_ns").reset_index(drop=True)
     threads = pd.concat([part.threads for part in found])
     gap_table = with_cpu_work(gap_table, cpu_ops, python_calls, annotations, threads)
-    drained = pd.concat([part.drained_ns for part in found])
+    drained = pd.concat([part.drained_ns for part in known])
     by_rank = _shares(parts, drained)
-    devices = sum(part.devices for part in found)
+    devices = len(parts[_DEVICE].drop_duplicates())
     steps_on = f"{counted(len(parts), 'step')} on {counted(devices, 'GPU')}"
     note = f"{steps_on}; shares are of the time of the steps."
     shown = {
         "by_rank": (by_rank, "Idle time of the GPUs of each rank by cause", note),
         "largest_gaps": (gap_table, "Largest gaps, and what the CPU did", _GAPS_NOTE),
-        "host_work": (_host_work(found), *_WORK_TEXTS),
+        "host_work": (_host_work(known), *_WORK_TEXTS),
         "by_stream": (_streams(found), *_STREAM_TEXTS),
         "by_step": (parts, "Idle time of each GPU in each step", note),
     }
@@ -126,37 +127,13 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _OfRanks:
-    """What is kept of some ranks."""
-
-    work: int
-    """Kernels, copies and sets."""
-
-    unknown: int
-    """Those of them whose launch was not recorded."""
-
-    devices: int
-    steps: pd.DataFrame
-    gaps: pd.DataFrame
-    """The largest, see `largest`."""
-
-    drained_ns: "pd.Series[int]"
-    """By rank, in gaps that began while the CPU waited for the GPU."""
-
-    threads: pd.DataFrame
-    host_work: pd.DataFrame
-    waited_ns: int
-    streams: pd.DataFrame
-
-
 def _of_ranks(
     kernels: LargeTable,
     runtime_calls: LargeTable,
     cpu_ops: LargeTable,
     windows: pd.DataFrame,
     config: Config,
-) -> Iterator[_OfRanks]:
+) -> Iterator[OfRanks]:
     """Yield what is kept of the ranks with kernels."""
     knows_threads = any(
         (launching_calls(work, calls) >= 0).any() for work, calls in batches(kernels, runtime_calls)
@@ -166,22 +143,36 @@ def _of_ranks(
             continue
         launched = launches(work, calls)
         devices = list(_devices(work, launched, calls, windows, config))
-        rows = joined([device.gap_rows() for device in devices])
-        rows = rows[(rows["gap_ns"] > 0).to_numpy()]
         threads = _launching_threads(work, launched)
-        host_work, waited_ns = _host_work_of(devices, ops, threads if knows_threads else None)
-        yield _OfRanks(
+        counting = threads if knows_threads else None
+        yield OfRanks(
             work=len(work),
             unknown=int((launched["call"] < 0).sum()),
-            devices=len(devices),
-            steps=_parts(devices),
-            gaps=largest(rows, work, launched, config.short_gap_ns, config.largest),
-            drained_ns=rows[rows["drained"]].groupby("rank", observed=True)["gap_ns"].sum(),
             threads=threads,
-            host_work=host_work,
-            waited_ns=waited_ns,
             streams=_by_stream(work, launched, calls, config),
+            of_steps=_of_steps(devices, work, launched, ops, counting, config) if devices else None,
         )
+
+
+def _of_steps(  # noqa: PLR0913, PLR0917 (what was recorded of some ranks)
+    devices: list[_Device],
+    kernels: pd.DataFrame,
+    launched: pd.DataFrame,
+    cpu_ops: pd.DataFrame,
+    threads: pd.DataFrame | None,
+    config: Config,
+) -> OfSteps:
+    """Return what is kept of the steps of the `devices`."""
+    rows = joined([device.gap_rows() for device in devices])
+    rows = rows[(rows["gap_ns"] > 0).to_numpy()]
+    host_work, waited_ns = _host_work_of(devices, cpu_ops, threads)
+    return OfSteps(
+        steps=_parts(devices),
+        gaps=largest(rows, kernels, launched, config.short_gap_ns, config.largest),
+        drained_ns=rows[rows["drained"]].groupby("rank", observed=True)["gap_ns"].sum(),
+        host_work=host_work,
+        waited_ns=waited_ns,
+    )
 
 
 _GAPS_NOTE = (
@@ -330,14 +321,14 @@ def _host_work_of(
     return pd.concat(found), waited
 
 
-def _host_work(found: Sequence[_OfRanks]) -> pd.DataFrame:
+def _host_work(found: Sequence[OfSteps]) -> pd.DataFrame:
     """Return the operators of all ranks by name, those with most time first."""
     sums = pd.concat([part.host_work for part in found]).groupby("name").sum().reset_index()
     sums = sums.sort_values("time_ns", ascending=False, ignore_index=True)
     return sums.assign(share=sums["time_ns"] / max(sum(part.waited_ns for part in found), 1))
 
 
-def _streams(found: Sequence[_OfRanks]) -> pd.DataFrame:
+def _streams(found: Sequence[OfRanks]) -> pd.DataFrame:
     """Return the streams of all ranks, those with most work first."""
     rows = pd.concat([part.streams for part in found]).sort_values([*_DEVICE, "stream"])
     return rows.sort_values("work", ascending=False, ignore_index=True)
@@ -396,7 +387,7 @@ def _charts() -> tuple[Chart, ...]:
     )
 
 
-def _abstentions(found: Sequence[_OfRanks]) -> tuple[Abstention, ...]:
+def _abstentions(found: Sequence[OfRanks]) -> tuple[Abstention, ...]:
     work, unknown = (sum(getattr(part, name) for part in found) for name in ("work", "unknown"))
     if not unknown:
         return ()

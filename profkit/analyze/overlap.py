@@ -117,6 +117,8 @@ def _in_steps(
     frames = named.merge(windows[[*WHERE, "step", "start_ns", "end_ns"]], on=WHERE)
     tables = fitting([communication, compute, frames], _DEVICE)
     parts = [part for own in tables for part in _of_operations(*own)]
+    if not parts:  # of ranks without steps that count
+        return frames[[*WHERE, "step", "operation"]].assign(communication_ns=0.0, hidden_ns=0.0)
     # Devices of one rank wait at the same time: a sum could be longer than the step.
     of_devices = pd.concat(parts).sort_values(_DEVICE, kind="stable").drop(columns="device")
     means = of_devices.groupby([*WHERE, "step", "operation"], observed=True).mean()
