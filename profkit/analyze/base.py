@@ -3,12 +3,11 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import wraps
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args, get_origin
 
 import pandas as pd
 
-from profkit.analyze.shared.large_table import LargeTable
+from profkit.analyze.shared.large_table import LargeTable, in_portions
 from profkit.core.errors import PluginError
 from profkit.core.hardware import Hardware
 from profkit.core.result import Result
@@ -250,11 +249,12 @@ def _registered(
     for name, kind in kinds.items():
         _check(function, name, kind, across)
     _check_columns(function, columns)
+    large = tuple(name for name, kind in kinds.items() if kind in _LARGE)
     return Analysis(
         title=title,
         summary=inspect.getdoc(function) or "",
         tables=tuple(name for name, kind in kinds.items() if kind in _FRAMES),
-        large_tables=tuple(name for name, kind in kinds.items() if kind in _LARGE),
+        large_tables=large,
         columns=columns,
         tables_of_results=of_results,
         tables_by_tool=tuple(name for name, kind in kinds.items() if kind in _BY_TOOL),
@@ -272,7 +272,7 @@ def _registered(
         mapped_tables=tuple(of_map),
         map=mapped_by,
         map_config=_config(mapped_by) if mapped_by else Settings,
-        run=_mapping(function, mapped_by, across) if mapped_by else _in_portions(function),
+        run=_mapping(function, mapped_by, across) if mapped_by else in_portions(function, large),
         across=across,
     )
 
@@ -308,25 +308,6 @@ def _mapping(
         return function(**inputs, config=config)
 
     return run
-
-
-def _in_portions(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Return `function` that may also be given a frame for what it reads in portions."""
-    kinds = {name: _unmarked(kind) for name, kind in _annotations(function).items()}
-    large = [name for name, kind in kinds.items() if kind in _LARGE]
-
-    def in_portions(given: Any) -> Any:
-        if isinstance(given, dict):
-            return {tool: in_portions(rows) for tool, rows in given.items()}
-        return LargeTable.of(given) if isinstance(given, pd.DataFrame) else given
-
-    @wraps(function)
-    def run(*args: Any, **inputs: Any) -> Result:
-        inputs |= dict(zip(inspect.signature(function).parameters, args, strict=False))
-        given = {name: in_portions(inputs[name]) for name in large if name in inputs}
-        return function(**inputs | given)
-
-    return run if large else function
 
 
 def _by_run(tables: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, pd.DataFrame]]:

@@ -6,10 +6,12 @@ Columns are filled some rows at a time: what Arrow decodes as a whole is there t
 then frees in small pieces is of no use for what is large.
 """
 
+import inspect
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -19,6 +21,8 @@ from numpy.typing import NDArray
 from pandas.api.types import union_categoricals
 
 from profkit.core.rank_spans import EVERY_RANK, RankSpan
+
+T = TypeVar("T")
 
 _ROWS_AT_ONCE = 1 << 17
 _ROWS_OF_BATCH = 1 << 18
@@ -68,6 +72,24 @@ class LargeTable:
     def whole(self) -> pd.DataFrame:
         """Return all rows."""
         return joined([*self.portions()])
+
+
+def in_portions(function: Callable[..., T], names: Collection[str]) -> Callable[..., T]:
+    """Return `function` that may also be given frames, or some by tool, for parameters `names`."""
+    if not names:
+        return function
+
+    def large(given: Any) -> Any:
+        if isinstance(given, dict):
+            return {tool: large(rows) for tool, rows in given.items()}
+        return LargeTable.of(given) if isinstance(given, pd.DataFrame) else given
+
+    @wraps(function)
+    def run(*args: Any, **inputs: Any) -> T:
+        inputs |= dict(zip(inspect.signature(function).parameters, args, strict=False))
+        return function(**inputs | {name: large(inputs[name]) for name in names if name in inputs})
+
+    return run
 
 
 def batches(*tables: LargeTable) -> Iterator[list[pd.DataFrame]]:

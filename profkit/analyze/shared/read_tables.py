@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -63,28 +63,32 @@ def _groups(
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _LargeFile(large_table.LargeTable):
     """A large table in a file, of which only what is asked for is read."""
 
     path: Path
     columns: Sequence[str] | None
 
-    def groups(self) -> Sequence[Mapping[int, int]]:
-        """See `LargeTable.groups`; reads next to nothing where these are of one rank each."""
+    @cached_property
+    def _known(self) -> list[dict[int, int]]:
         with readable(self.path, pq.ParquetFile) as file:
             return _rows_of_ranks(file, self.path)
+
+    def groups(self) -> Sequence[Mapping[int, int]]:
+        """See `LargeTable.groups`; reads next to nothing where these are of one rank each."""
+        return self._known
 
     def of_ranks(self, ranks: Collection[int]) -> pd.DataFrame:
         """See `LargeTable.of_ranks`."""
         with readable(self.path, pq.ParquetFile) as file:
-            groups = enumerate(_rows_of_ranks(file, self.path))
-            near = {at: rows for at, rows in groups if rows.keys() & {*ranks}}
+            near = {at: rows for at, rows in enumerate(self._known) if rows.keys() & {*ranks}}
             return _part(file, near, {*ranks}, self.columns, None, self.path)
 
     def only(self, ranks: Collection[int]) -> large_table.LargeTable:
         """See `LargeTable.only`; the others are not read."""
-        return large_table.LargeTable(partial(_of_some, self.path, self.columns, {*ranks}))
+        near = [at for at, rows in enumerate(self._known) if rows.keys() & {*ranks}]
+        return large_table.LargeTable(partial(_of_some, self.path, self.columns, near, {*ranks}))
 
     def narrowed(self, names: Sequence[str]) -> large_table.LargeTable:
         """See `LargeTable.narrowed`."""
@@ -96,10 +100,10 @@ def large(paths: Sequence[Path], columns: Sequence[str] | None = None) -> large_
     return _LargeFile(partial(_portions, paths[0], columns), paths[0], columns)
 
 
-def _of_some(path: Path, columns: Sequence[str] | None, ranks: set[int]) -> Iterator[pd.DataFrame]:
+def _of_some(
+    path: Path, columns: Sequence[str] | None, near: Sequence[int], ranks: set[int]
+) -> Iterator[pd.DataFrame]:
     with readable(path, pq.ParquetFile) as file:
-        groups = enumerate(_rows_of_ranks(file, path))
-        near = [at for at, rows in groups if rows.keys() & ranks]
         for rows in large_table.portions(file, columns or file.schema_arrow.names, near):
             yield rows[rows["rank"].isin(ranks).to_numpy()]
     pa.default_memory_pool().release_unused()
