@@ -11,6 +11,7 @@ uses one process. `--keep` leaves the traces and tables in a folder, and takes w
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,7 @@ from profkit.planning.imported_runs import add_run, find, import_kinds
 _REAL = "kineto/dlrm_8rank_v100"
 _TOOL, _KIND = import_kinds()["trace"]
 _TIMELINE = "timeline"
+_HEAD_BYTES = 100_000
 _RANK = re.compile(rb'"rank": \d+, "world_size": \d+')
 
 
@@ -105,11 +107,14 @@ def _written(ranks: int, copies: int) -> list[Path]:
     for source in sources:
         command = [sys.executable, str(writer), str(source), f"{source.name}.json", str(copies)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    texts = [Path(f"{source.name}.json").read_bytes() for source in sources]
     for rank in range(ranks):
         stated = f'"rank": {rank}, "world_size": {ranks}'.encode()
-        text = _RANK.sub(stated, texts[rank % len(texts)], count=1)
-        (folder / f"rank{rank}.json").write_bytes(text)
+        source = Path(f"{sources[rank % len(sources)].name}.json")
+        with source.open("rb") as read, (folder / f"rank{rank}.json").open("wb") as written:
+            # A job inherits the peak of this process, which must not hold a trace.
+            head = _RANK.sub(stated, read.read(_HEAD_BYTES), count=1)
+            written.write(head)
+            shutil.copyfileobj(read, written)
     return sorted(folder.iterdir())
 
 

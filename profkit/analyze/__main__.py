@@ -156,8 +156,9 @@ def _inputs(analysis: Analysis, tables: list[Path], results: list[Path]) -> dict
             continue
         found = _files_named(name, tables)
         tools = dict.fromkeys(path.parent.name for path in found)
+        read_one = large if name in analysis.large_tables else read
         inputs[name] = {
-            tool: read(
+            tool: read_one(
                 [path for path in found if path.parent.name == tool], analysis.columns.get(name)
             )
             for tool in tools

@@ -12,7 +12,7 @@ from profkit.analyze._gaps import Gaps, launched_late
 from profkit.analyze.shared import calltree, glob_match, intervals
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.large_table import LargeTable
-from profkit.analyze.shared.step_windows import WHERE, by_repeat, runs
+from profkit.analyze.shared.step_windows import WHERE, by_repeat, of_repeat, runs
 from profkit.tables.frame_files import is_library
 from profkit.tables.tree_paths import SEPARATOR
 
@@ -76,7 +76,7 @@ def largest(
 
 def with_cpu_work(
     rows: pd.DataFrame,
-    cpu_ops: pd.DataFrame,
+    cpu_ops: LargeTable,
     python_calls: LargeTable,
     annotations: pd.DataFrame,
     threads: pd.DataFrame,
@@ -89,12 +89,11 @@ def with_cpu_work(
     parts = []
     during = intervals.union(intervals.intervals(rows["start_ns"], rows["end_ns"]))
     near_calls = python_calls.where(lambda calls: _of_use(calls, during))
-    ops_of, calls_of, ranges_of, threads_of = map(
-        by_repeat, (cpu_ops, near_calls, annotations, threads)
-    )
+    calls_of, ranges_of, threads_of = map(by_repeat, (near_calls, annotations, threads))
     found: dict[Any, pd.DataFrame] = dict(iter(rows.groupby(WHERE, observed=True)))
     for where, of_rank in found.items():
-        launching, ops, calls = threads_of(where)["tid"], ops_of(where), calls_of(where)
+        launching, calls = threads_of(where)["tid"], calls_of(where)
+        ops = of_repeat(cpu_ops.of_ranks({where[0]}), where)
         spans = intervals.intervals(of_rank["start_ns"], of_rank["end_ns"])
         longest = _cpu_work.longest_in(ops, _cpu_work.parents(ops), _on(ops, launching), spans)
         positions = [position for position, _ in longest]

@@ -3,12 +3,11 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import wraps
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args, get_origin
 
 import pandas as pd
 
-from profkit.analyze.shared.large_table import LargeTable
+from profkit.analyze.shared.large_table import LargeTable, in_portions
 from profkit.core.errors import PluginError
 from profkit.core.hardware import Hardware
 from profkit.core.result import Result
@@ -25,6 +24,11 @@ ByToolIfAny = ByTool | None
 
 ByToolOrOther = Annotated[ByToolIfAny, "one of them has to be there"]
 """The same for tables of which an analysis needs at least one: None if no tool makes it."""
+
+
+LargeByToolIfAny = dict[str, LargeTable] | None
+LargeByToolOrOther = Annotated[LargeByToolIfAny, "one of them has to be there"]
+"""`ByToolIfAny` and `ByToolOrOther` of tables that are read some rows at a time."""
 
 
 class Columns(tuple[str, ...]):  # noqa: SLOT001 (a tuple has no room for slots of its own)
@@ -102,7 +106,9 @@ _CONFIG = "config"
 _RECORDINGS = "recordings"
 _MAPPED = "mapped"
 _IF_THERE = {"": Result | None, "runs": ByRun | None}
-_BY_TOOL = (ByTool, ByToolIfAny, ByToolOrOther)
+_LARGE_BY_TOOL = (LargeByToolIfAny, LargeByToolOrOther)
+_BY_TOOL = (ByTool, ByToolIfAny, ByToolOrOther, *_LARGE_BY_TOOL)
+_LARGE = (LargeTable, *_LARGE_BY_TOOL)
 _FRAMES = (pd.DataFrame, LargeTable)
 _RUN_PARAMETERS = {"hardware": Hardware, "behaviour": Behaviour}
 
@@ -124,7 +130,7 @@ class Analysis:
     """Columns that it reads of some tables, by any tool; it reads all columns of the others."""
 
     large_tables: tuple[str, ...] = field(default=(), kw_only=True)
-    """Those of `tables` that it reads some rows at a time."""
+    """Those of `tables` and `tables_by_tool` that it reads some rows at a time."""
 
     tables_by_tool: tuple[str, ...]
     """ResultTables that it reads from every enabled tool that makes them."""
@@ -243,17 +249,20 @@ def _registered(
     for name, kind in kinds.items():
         _check(function, name, kind, across)
     _check_columns(function, columns)
+    large = tuple(name for name, kind in kinds.items() if kind in _LARGE)
     return Analysis(
         title=title,
         summary=inspect.getdoc(function) or "",
         tables=tuple(name for name, kind in kinds.items() if kind in _FRAMES),
-        large_tables=tuple(name for name, kind in kinds.items() if kind is LargeTable),
+        large_tables=large,
         columns=columns,
         tables_of_results=of_results,
         tables_by_tool=tuple(name for name, kind in kinds.items() if kind in _BY_TOOL),
         optional=tuple(name for name, kind in kinds.items() if kind in _BY_TOOL[1:]),
         tables_of_tools=of_tools,
-        alternatives=tuple(name for name, kind in kinds.items() if kind == ByToolOrOther),
+        alternatives=tuple(
+            name for name, kind in kinds.items() if kind in (ByToolOrOther, LargeByToolOrOther)
+        ),
         results=tuple(name for name, kind in kinds.items() if kind in (Result, ByRun)),
         results_if_there=tuple(name for name, kind in kinds.items() if kind == _IF_THERE[across]),
         compares_ranks=compares_ranks,
@@ -263,7 +272,7 @@ def _registered(
         mapped_tables=tuple(of_map),
         map=mapped_by,
         map_config=_config(mapped_by) if mapped_by else Settings,
-        run=_mapping(function, mapped_by, across) if mapped_by else _in_portions(function),
+        run=_mapping(function, mapped_by, across) if mapped_by else in_portions(function, large),
         across=across,
     )
 
@@ -299,19 +308,6 @@ def _mapping(
         return function(**inputs, config=config)
 
     return run
-
-
-def _in_portions(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Return `function` that may also be given a frame for what it reads in portions."""
-    kinds = {name: _unmarked(kind) for name, kind in _annotations(function).items()}
-    large = [name for name, kind in kinds.items() if kind is LargeTable]
-
-    @wraps(function)
-    def run(**inputs: Any) -> Result:
-        frames = {name: rows for name in large if isinstance(rows := inputs[name], pd.DataFrame)}
-        return function(**inputs | {name: LargeTable.of(rows) for name, rows in frames.items()})
-
-    return run if large else function
 
 
 def _by_run(tables: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, pd.DataFrame]]:

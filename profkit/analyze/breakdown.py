@@ -12,6 +12,8 @@ from profkit.analyze.shared import intervals
 from profkit.analyze.shared.glob_match import matching
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.lanes import Lanes, fitting
+from profkit.analyze.shared.large_table import LargeTable, batches
+from profkit.analyze.shared.step_spans import step_spans
 from profkit.analyze.shared.step_windows import WHERE, extents, until_gpu_done
 from profkit.core.formatting import counted, ranks_and_repeats
 from profkit.core.result import Abstention, Chart, Metric, Result, table
@@ -32,7 +34,7 @@ _TITLES = {
 
 _BESIDE = ("exposed_communication", "hidden_communication", "hidden_copy")
 """Further times, which overlap the categories; hidden is what runs while compute does."""
-_OPS = Columns("rank repeat name kind start_ns end_ns")
+_OPS = Columns("rank repeat name kind start_ns end_ns step")
 _KERNELS = Columns("rank repeat kind start_ns end_ns step")
 _CALLS = Columns("rank repeat start_ns end_ns")
 
@@ -69,9 +71,9 @@ class Config(Settings):
 @analysis(title="Breakdown of the step")
 def analyze(
     steps: pd.DataFrame,
-    cpu_ops: Annotated[pd.DataFrame, _OPS],
-    kernels: Annotated[pd.DataFrame, _KERNELS],
-    runtime_calls: Annotated[pd.DataFrame, _CALLS],
+    cpu_ops: Annotated[LargeTable, _OPS],
+    kernels: Annotated[LargeTable, _KERNELS],
+    runtime_calls: Annotated[LargeTable, _CALLS],
     config: Config,
 ) -> Result:
     """What runs at each instant of a step? The parts sum to the step.
@@ -82,15 +84,16 @@ def analyze(
     copies that compute hides: these run beside other parts. Python or waiting is when the
     GPU is idle and the CPU runs Python between operators, or waits.
     """
-    if cpu_ops.empty and kernels.empty:
+    on_cpu, on_gpu = step_spans(cpu_ops), step_spans(kernels)
+    if on_cpu.empty and on_gpu.empty:
         return Result.abstain("the parts of a step", "neither operators nor kernels were recorded")
-    windows, missing = _windows(steps, cpu_ops, kernels, config)
+    windows, missing = _windows(steps, on_cpu, on_gpu, config)
     parts = _parts(windows, cpu_ops, kernels, runtime_calls, config)
     shown = [name for name in _TITLES if f"{name}_ns" in parts]
     columns = [f"{name}_ns" for name in shown]
     by_step = parts.groupby("step", observed=True)[["step_time_ns", *columns]].mean().reset_index()
     shares = _shares(parts, shown)
-    note = _note(parts, config.window if len(kernels) else "host")
+    note = _note(parts, config.window if len(on_gpu) else "host")
     return Result(
         metrics=_metrics(shares.iloc[0], shown),
         tables={
@@ -104,7 +107,7 @@ def analyze(
             "parts": table(parts, title="Parts of every step", note=note, limit=config.max_rows),
         },
         charts=_charts(shown),
-        abstentions=(*missing, *_abstentions(kernels, shares)),
+        abstentions=(*missing, *_abstentions(on_gpu, shares)),
     )
 
 
@@ -128,17 +131,19 @@ def _windows(
 
 def _parts(
     windows: pd.DataFrame,
-    cpu_ops: pd.DataFrame,
-    kernels: pd.DataFrame,
-    runtime_calls: pd.DataFrame,
+    cpu_ops: LargeTable,
+    kernels: LargeTable,
+    runtime_calls: LargeTable,
     config: Config,
 ) -> pd.DataFrame:
     """Return one row per window with the time in ns of each category that the capture records."""
-    absent = set() if len(kernels) else {"kernel", "copy", "set"}
-    if kernels.empty and runtime_calls.empty:
+    has_kernels, has_calls = (any(table.groups()) for table in (kernels, runtime_calls))
+    absent = set() if has_kernels else {"kernel", "copy", "set"}
+    if not has_kernels and not has_calls:
         absent.add("runtime")
     found = []
-    for own in fitting([windows, cpu_ops, kernels, runtime_calls]):
+    tables = (LargeTable.of(windows), cpu_ops, kernels, runtime_calls)
+    for own in (part for batch in batches(*tables) for part in fitting(batch)):
         lanes = Lanes(own)
         active = _active(own[1], own[2], own[3], lanes, config)
         spans = {name: periods for name, periods in active.items() if name not in absent}

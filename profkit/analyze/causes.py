@@ -24,9 +24,8 @@ from profkit.analyze.division.rank_causes import (
     tree_of,
 )
 from profkit.analyze.shared.large_table import LargeTable
-from profkit.analyze.shared.launch_calls import launches
 from profkit.analyze.shared.representative_ranks import left_out, representative
-from profkit.analyze.shared.step_windows import filtered
+from profkit.analyze.shared.step_spans import operator_spans
 from profkit.core.hardware import Hardware
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
@@ -37,6 +36,8 @@ from profkit.tables.rank_clocks import matched_collectives
 _MS = 1e6
 _SAMPLER = "torch_profiler"
 _SAMPLED = ("processes", "sampled_steps")
+_SMALL_ROWS = 300_000
+"""Rows of all tables up to which the causes of every rank are kept until one is shown."""
 _OPS = Columns(
     "rank repeat op parent tid name kind start_ns end_ns step input_shapes input_types forward"
     " module phase stack",
@@ -70,9 +71,9 @@ class Config(Settings):
 @analysis(title="Causes")
 def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     steps: pd.DataFrame,
-    cpu_ops: Annotated[pd.DataFrame, _OPS],
-    kernels: Annotated[pd.DataFrame, _KERNELS],
-    runtime_calls: Annotated[pd.DataFrame, _CALLS],
+    cpu_ops: Annotated[LargeTable, _OPS],
+    kernels: Annotated[LargeTable, _KERNELS],
+    runtime_calls: Annotated[LargeTable, _CALLS],
     annotations: pd.DataFrame,
     python_calls: LargeTable,
     collectives: pd.DataFrame,
@@ -94,20 +95,29 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     GPU computing comes before what it hides; idle time goes to what the thread did that launches
     next. Without a GPU, operators come before communication, and Python is the rest.
     """
-    if cpu_ops.empty and kernels.empty:
+    recorded = _recorded(cpu_ops, kernels, runtime_calls)
+    if not recorded["cpu_ops"] + recorded["kernels"]:
         return Result.abstain("causes", "neither operators nor kernels were recorded")
-    kernels, launched = _placed(kernels, runtime_calls)
-    of_steps = watched(steps, cpu_ops, kernels, collectives)
-    found = periods(of_steps, cpu_ops, kernels, config.skip_first)
+    on_cpu = operator_spans(cpu_ops)
+    on_gpu, launched = divided_ranks.placed_spans(kernels, runtime_calls)
+    of_steps = watched(steps, on_cpu, on_gpu, collectives)
+    found = periods(of_steps, on_cpu, on_gpu, config.skip_first)
     if found.rows.empty:
         return Result.abstain("causes", "what was recorded took no time")
     matched = matched_collectives(collectives)
-    python = kept_calls(python_calls, kernels)
-    tables = {"ops": cpu_ops, "kernels": kernels, "calls": runtime_calls, "python": python}
-    tables |= divided_ranks.sampled_tables(samples=samples, threads=threads, pauses=pauses)
+    python = kept_calls(python_calls, on_gpu)
+    tables: dict[str, pd.DataFrame | LargeTable] = {
+        "ops": cpu_ops,
+        "kernels": kernels,
+        "calls": runtime_calls,
+        "python": python,
+    }
+    sampled = divided_ranks.sampled_tables(samples=samples, threads=threads, pauses=pauses)
+    tables |= sampled
     tables["collectives"] = divided_ranks.with_late_rank(matched)
     chosen, count = _with_parts(found, config.most_ranks)
-    ranks = one_by_one(found, tables, chosen)
+    is_small = sum(recorded.values()) + len(python) <= _SMALL_ROWS
+    ranks = one_by_one(found, tables, chosen, keeps_all=is_small)
     rows = tree_of(ranks)
     shown = decisive(rows)
     of_shown = next(one.whole for one in ranks if one.number == shown)
@@ -118,10 +128,15 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         collectives=collectives,
         recordings=recordings,
         slowdown=_slowdown(observer_tax, recordings),
-        has_python=len(python) + len(tables["samples"]) > 0,
+        has_python=len(python) + len(sampled["samples"]) > 0,
         queued=max(one.queued for one in ranks),
-        **launched,
-        **_counted(steps, cpu_ops, kernels, runtime_calls, devices),
+        steps=steps["step"].nunique(),
+        kernels=launched["kernels"],
+        misplaced=launched["misplaced"],
+        unlaunched=launched["unlaunched"],
+        rows=recorded["cpu_ops"] + launched["kernels"] + recorded["calls"],
+        has_cpu=bool(recorded["cpu_ops"] or recorded["calls"]),
+        lacks_gpu=not launched["kernels"] and bool(len(devices) or recorded["calls"]),
     )
     known = {"hardware": hardware, "behaviour": behaviour, "steps": steps, "devices": devices}
     known |= {"annotations": annotations, "collectives": collectives, "processes": processes}
@@ -146,29 +161,11 @@ def _matches(one: Divided, rows: pd.DataFrame, known: Mapping[str, Any]) -> pd.D
     return matches(one.rank, one.time, shown, known, len(set(rows["rank"])))
 
 
-def _placed(kernels: pd.DataFrame, calls: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return the `kernels` whose times can be; how many cannot, and how many have no launch."""
-    launched = launches(kernels, calls)
-    misplaced = divided_ranks.misplaced(kernels, launched)
-    is_unknown = launched["call"].to_numpy() < 0
-    counts = {"misplaced": int(misplaced.sum()), "unlaunched": int(is_unknown[~misplaced].sum())}
-    return filtered(kernels, ~misplaced), counts
-
-
-def _counted(
-    steps: pd.DataFrame,
-    cpu_ops: pd.DataFrame,
-    kernels: pd.DataFrame,
-    calls: pd.DataFrame,
-    devices: pd.DataFrame,
-) -> dict[str, Any]:
-    """Return how much was recorded, and whether the CPU or the GPU is missing."""
+def _recorded(cpu_ops: LargeTable, kernels: LargeTable, calls: LargeTable) -> dict[str, int]:
+    """Return how many rows of each table were recorded."""
+    tables = {"cpu_ops": cpu_ops, "kernels": kernels, "calls": calls}
     return {
-        "steps": steps["step"].nunique(),
-        "kernels": len(kernels),
-        "rows": len(cpu_ops) + len(kernels) + len(calls),
-        "has_cpu": bool(len(cpu_ops) or len(calls)),
-        "lacks_gpu": kernels.empty and bool(len(devices) or len(calls)),
+        name: sum(sum(group.values()) for group in table.groups()) for name, table in tables.items()
     }
 
 

@@ -15,7 +15,9 @@ import pandas as pd
 from profkit.analyze._path_on_gpu import BLOCKED, Part, through_gpu
 from profkit.analyze.base import analysis
 from profkit.analyze.shared.hta_trace import OPS, TABLES, trace
+from profkit.analyze.shared.large_table import LargeTable
 from profkit.analyze.shared.representative_ranks import by_gpu_time, left_out
+from profkit.analyze.shared.step_spans import step_spans
 from profkit.analyze.shared.step_windows import WHERE, step_windows, with_clock
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
@@ -56,9 +58,9 @@ class Config(Settings):
 
 @analysis(title="Critical path")
 def analyze(  # noqa: PLR0913, PLR0917 - the signature says what is read
-    cpu_ops: Annotated[pd.DataFrame, OPS],
-    runtime_calls: pd.DataFrame,
-    kernels: pd.DataFrame,
+    cpu_ops: Annotated[LargeTable, OPS],
+    runtime_calls: LargeTable,
+    kernels: LargeTable,
     annotations: pd.DataFrame,
     synchronisations: pd.DataFrame,
     steps: pd.DataFrame,
@@ -73,13 +75,15 @@ def analyze(  # noqa: PLR0913, PLR0917 - the signature says what is read
     are of the length of the path. What the CPU does between operators, in Python, is on no path.
     Waiting for another rank is inside of communication.
     """
-    if kernels.empty or cpu_ops.empty:
+    on_gpu = step_spans(kernels)
+    if on_gpu.empty or not any(cpu_ops.groups()):
         what = "operators and kernels"
         return Result.abstain("the critical path", f"it needs {what}, and not both were recorded")
-    given = (cpu_ops, runtime_calls, kernels, annotations, synchronisations)
+    small = map(LargeTable.of, (annotations, synchronisations))
+    given = (cpu_ops, runtime_calls, kernels, *small)
     tables = dict(zip(TABLES, given, strict=True))
-    windows, missing = step_windows(steps, kernels, config.skip_first)
-    ranks, count = by_gpu_time(kernels, config.most_ranks)
+    windows, missing = step_windows(steps, on_gpu, config.skip_first)
+    ranks, count = by_gpu_time(on_gpu, config.most_ranks)
     missing += left_out("the critical path", ranks, count)
     typical = _typical(with_clock(windows))
     parts, lost = _paths(typical[typical["rank"].isin(ranks)], tables, config)
@@ -106,13 +110,13 @@ def _typical(windows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _paths(
-    chosen: pd.DataFrame, tables: dict[str, pd.DataFrame], config: Config
+    chosen: pd.DataFrame, tables: dict[str, LargeTable], config: Config
 ) -> tuple[pd.DataFrame, tuple[Abstention, ...]]:
     """Return the parts of the path of each of the `chosen` steps, and why one has none."""
     found: list[pd.DataFrame] = []
     lost: list[Abstention] = []
     for window in chosen.to_dict("records"):
-        rows = {name: _of_step(all_rows, window) for name, all_rows in tables.items()}
+        rows = {name: _of_step(table_of_all, window) for name, table_of_all in tables.items()}
         where = f"the critical path of rank {window['rank']}"
         where += f", step {window['step']}" if window["step"] >= 0 else ""
         count = sum(map(len, rows.values()))
@@ -136,8 +140,9 @@ def _paths(
     return pd.concat([pd.DataFrame(columns=columns), *found])[columns], tuple(lost)
 
 
-def _of_step(rows: pd.DataFrame, window: dict[object, object]) -> pd.DataFrame:
+def _of_step(work: LargeTable, window: dict[Any, Any]) -> pd.DataFrame:
     """Return the rows of the rank and repeat, and of the step if steps are known."""
+    rows = work.of_ranks({int(window["rank"])})
     same = np.ones(len(rows), dtype=np.bool_)
     for name in (*WHERE, "step"):
         if name != "step" or window["step"] != -1:

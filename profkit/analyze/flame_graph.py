@@ -16,8 +16,9 @@ from profkit.analyze.division.periods import Periods, periods
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared.frame_tree import Stack, tree_of
 from profkit.analyze.shared.large_table import LargeTable
-from profkit.analyze.shared.launch_calls import CALLS, launches
-from profkit.analyze.shared.step_windows import by_repeat, filtered, of_repeat, positions_by_repeat
+from profkit.analyze.shared.launch_calls import CALLS
+from profkit.analyze.shared.step_spans import operator_spans
+from profkit.analyze.shared.step_windows import by_repeat, positions_by_repeat
 from profkit.analyze.tracks.shown_ranks import ShownRank, shown_ranks
 from profkit.core.drawing import Detail, Drawing
 from profkit.core.result import Result
@@ -50,9 +51,9 @@ class Config(Settings):
 @analysis(title="Flame graphs")
 def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     steps: pd.DataFrame,
-    cpu_ops: Annotated[pd.DataFrame, _OPS],
-    kernels: Annotated[pd.DataFrame, _KERNELS],
-    runtime_calls: Annotated[pd.DataFrame, CALLS],
+    cpu_ops: Annotated[LargeTable, _OPS],
+    kernels: Annotated[LargeTable, _KERNELS],
+    runtime_calls: Annotated[LargeTable, CALLS],
     python_calls: Annotated[LargeTable, _PYTHON],
     collectives: pd.DataFrame,
     samples: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_samples")],
@@ -66,17 +67,20 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     module of the forward operator whose gradient it computes. In time order, frames are where they
     began first in a step.
     """
-    if cpu_ops.empty and kernels.empty:
+    if not any((*cpu_ops.groups(), *kernels.groups())):
         return Result.abstain("a flame graph", "neither operators nor kernels were recorded")
-    misplaced = divided_ranks.misplaced(kernels, launches(kernels, runtime_calls))
-    kernels = filtered(kernels, ~misplaced)
-    found = periods(steps, cpu_ops, kernels, config.skip_first)
+    on_gpu, _ = divided_ranks.placed_spans(kernels, runtime_calls)
+    found = periods(steps, operator_spans(cpu_ops), on_gpu, config.skip_first)
     if found.rows.empty:
         return Result.abstain("a flame graph", "what was recorded took no time")
     matched = matched_collectives(collectives)
     repeat = int(found.rows["repeat"].min())
     shown = shown_ranks(found.rows, matched, repeat, config.max_ranks)
-    tables = {"ops": cpu_ops, "kernels": kernels, "calls": runtime_calls}
+    tables: dict[str, pd.DataFrame | LargeTable] = {
+        "ops": cpu_ops,
+        "kernels": kernels,
+        "calls": runtime_calls,
+    }
     tables |= divided_ranks.sampled_tables(samples=samples, threads=None, pauses=None)
     tables["collectives"] = matched.rows
     python = _python_times(found, python_calls, shown)
@@ -88,7 +92,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
             stacks = (python[rank.where].stacks(thread_titles(rank)) for rank in repeats)
             of_python.append(_detail(one, repeats, stacks, config))
     count = int(found.rows["rank"].nunique())
-    drawings = {"step_frames": _of_steps(of_step, count, has_gpu=len(kernels) > 0)}
+    drawings = {"step_frames": _of_steps(of_step, count, has_gpu=len(on_gpu) > 0)}
     if of_python:
         drawings["python_frames"] = _of_python(of_python, count)
     return Result(drawings=drawings)
@@ -142,7 +146,7 @@ def _python_times(
 
 def _repeats(
     found: Periods,
-    tables: dict[str, pd.DataFrame],
+    tables: Mapping[str, pd.DataFrame | LargeTable],
     rank: int,
     python: Mapping[tuple[int, int], PythonTimes],
 ) -> Iterator[RecordedRank]:
@@ -151,9 +155,7 @@ def _repeats(
     Where it has no Python calls, those of sampled stacks are added to `python`.
     """
     own = found.rows[(found.rows["rank"] == rank).to_numpy()]
-    for repeat, rows in own.groupby("repeat"):
-        where = rank, int(str(repeat))
-        recorded = {name: of_repeat(table, where) for name, table in tables.items()}
+    for where, rows, recorded in divided_ranks.recorded(replace(found, rows=own), tables):
         if python[where].count:
             recorded["samples"] = recorded["samples"].iloc[:0]
         made = RecordedRank.of(where, rows, python=schema.frame("python_calls"), **recorded)

@@ -19,9 +19,13 @@ from profkit.analyze.costs.roofline import (
     roof,
     roofs,
     summed,
+    tallied,
+    tallied_kernels,
     with_roofline,
 )
 from profkit.analyze.shared.glob_match import named
+from profkit.analyze.shared.large_table import LargeTable, batches
+from profkit.analyze.shared.step_spans import step_spans
 from profkit.analyze.shared.step_times import StepTime, UnprofiledSteps, step_time
 from profkit.analyze.shared.step_windows import step_windows, with_clock
 from profkit.core.hardware import Hardware
@@ -30,6 +34,7 @@ from profkit.core.settings import Settings
 
 _RATED = ["calls", "flops", "bytes", "time_ns", "achieved_flops_per_s", "achieved_bytes_per_s",
           "flops_per_byte", "bound", "peak", "roofline_share"]  # fmt: skip
+_CALL = ["name", "kind", "type", "input_shapes", "phase"]
 _ALL = "all FLOPs of the model, and MFU"
 _MULTIPLIES = re.compile(
     r"(?i)(?<!fb)gemm|conv|attn|attention|flash_|fmha|nvjet|cijk_|wgrad|dgrad|fprop"
@@ -61,8 +66,8 @@ class Config(Settings):
 
 @analysis(title="FLOPs and roofline")
 def analyze(  # noqa: PLR0913, PLR0917 - parameters name what is read
-    cpu_ops: Annotated[pd.DataFrame, OPS],
-    kernels: Annotated[pd.DataFrame, KERNELS],
+    cpu_ops: Annotated[LargeTable, OPS],
+    kernels: Annotated[LargeTable, KERNELS],
     steps: pd.DataFrame,
     hardware: Hardware,
     config: Config,
@@ -79,39 +84,93 @@ def analyze(  # noqa: PLR0913, PLR0917 - parameters name what is read
     peak and of bytes over the bandwidth of memory, against the time of operators and kernels in
     the profiled run.
     """
-    if cpu_ops.empty:
+    if not any(cpu_ops.groups()):
         return Result.abstain("FLOPs", "no operator was recorded on a CPU thread")
-    if not (cpu_ops["input_shapes"] != "").any():
+    shapes = (rows["input_shapes"] for rows in cpu_ops.narrowed(["input_shapes"]).portions())
+    if not any((of_portion != "").any() for of_portion in shapes):
         return Result.abstain("FLOPs", "no shape was recorded: set record_shapes")
-    windows, missing = step_windows(steps, kernels if len(kernels) else cpu_ops, config.skip_first)
-    costed = work(cpu_ops, kernels, windows)
-    if costed.calls.empty:
+    has_kernels = any(kernels.groups())
+    windows, missing = step_windows(
+        steps, step_spans(kernels if has_kernels else cpu_ops), config.skip_first
+    )
+    sums = _summed(cpu_ops, kernels, windows, hardware, has_kernels=has_kernels)
+    if sums.calls.empty:
         reason = "no operator that costs are known for ran in the steps that count"
         return Result.abstain("FLOPs", reason)
     clock = step_time(unprofiled, causes, with_clock(windows), config.skip_first)
-    by_rank = _by_rank(windows, clock, costed.calls, hardware)
-    lost = _lost(costed, hardware, config)
-    shapes = by_shape(costed.calls, hardware)
+    by_rank = _by_rank(windows, clock, sums.ranks)
+    lost = _lost(sums, hardware, config)
+    rated = by_shape(sums.calls, hardware)
     return Result(
-        metrics=_metrics(by_rank, costed.calls, None if lost else clock),
+        metrics=_metrics(by_rank, sums.calls, None if lost else clock),
         tables={
             "by_rank": _rank_table(by_rank, clock, hardware),
-            **_tables(costed, shapes, hardware, config),
+            **_tables(sums, rated, hardware, config),
         },
-        charts=_charts(hardware, shapes),
+        charts=_charts(hardware, rated),
         abstentions=(*missing, *lost),
     )
 
 
-def _by_rank(
-    windows: pd.DataFrame, clock: StepTime, counted: pd.DataFrame, hardware: Hardware
-) -> pd.DataFrame:
-    """Return FLOPs per step, their time at the peaks in ns, MFU and HFU of each rank."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Sums:
+    """What is kept of the operators and kernels of all ranks."""
+
+    calls: pd.DataFrame
+    """Tallies of operators by `_CALL`, with ``model_flops``, and the time of calls of known FLOPs
+    ``rated_ns``."""
+
+    kernels: pd.DataFrame
+    """Tallies of kernels, see `tallied_kernels`."""
+
+    ranks: pd.DataFrame
+    """FLOPs of each rank and their time at the peaks."""
+
+    missed_share: float
+    """Share of compute time in products that no operator of known cost launched."""
+
+
+def _summed(
+    cpu_ops: LargeTable,
+    kernels: LargeTable,
+    windows: pd.DataFrame,
+    hardware: Hardware,
+    *,
+    has_kernels: bool,
+) -> _Sums:
+    calls, of_kernels, ranks = [], [], []
+    missed = spent = 0
+    for ops, launched in batches(cpu_ops, kernels):
+        costed = work(ops, launched, windows, has_kernels=has_kernels)
+        calls.append(_tallied(costed.calls))
+        of_kernels.append(tallied_kernels(costed.calls, costed.kernels))
+        ranks.append(_of_ranks(costed.calls, hardware))
+        own_missed, own_spent = _missed_ns(costed)
+        missed, spent = missed + own_missed, spent + own_spent
+    return _Sums(
+        calls=pd.concat(calls, ignore_index=True),
+        kernels=pd.concat(of_kernels, ignore_index=True),
+        ranks=pd.concat(ranks),
+        missed_share=missed / spent if spent else 0.0,
+    )
+
+
+def _tallied(counted: pd.DataFrame) -> pd.DataFrame:
+    products = counted[counted["kind"].isin(PRODUCTS)]
+    rows = counted.assign(
+        model_flops=_model_flops(products).reindex(counted.index, fill_value=0.0),
+        rated_ns=counted["time_ns"].where(counted["flops"].notna(), 0),
+    )
+    return tallied(rows, _CALL, ("model_flops", "rated_ns"))
+
+
+def _of_ranks(counted: pd.DataFrame, hardware: Hardware) -> pd.DataFrame:
+    """Return FLOPs of each rank, and their time at the peaks in ns."""
     products = counted[counted["kind"].isin(PRODUCTS)]
     peak = _peaks(products, hardware)
     model = _model_flops(products)
     executed = products["flops"].where(products["phase"] != OPTIMIZER, 0)
-    sums = (
+    return (
         products[["rank"]]
         .assign(
             model_flops=model,
@@ -122,6 +181,10 @@ def _by_rank(
         .groupby("rank", observed=True)
         .sum(min_count=1)
     )
+
+
+def _by_rank(windows: pd.DataFrame, clock: StepTime, sums: pd.DataFrame) -> pd.DataFrame:
+    """Return FLOPs per step, their time at the peaks in ns, MFU and HFU of each rank."""
     steps = windows.groupby("rank", observed=True).size()
     per_step = sums.reindex(steps.index).div(steps, axis=0)
     step_time_ns = clock.time_ns or np.nan
@@ -145,20 +208,21 @@ def _peaks(rows: pd.DataFrame, hardware: Hardware) -> NDArray[np.float64]:
     return np.array([hardware.peak_flops.get(name, np.nan) for name in names], dtype=np.float64)
 
 
-def _lost(costed: Costed, hardware: Hardware, config: Config) -> tuple[Abstention, ...]:
+def _lost(sums: _Sums, hardware: Hardware, config: Config) -> tuple[Abstention, ...]:
     """Return why MFU is unknown: products without FLOPs, types without peaks."""
-    products = costed.calls[costed.calls["kind"].isin(PRODUCTS)]
+    products = sums.calls[sums.calls["kind"].isin(PRODUCTS)]
     found = []
-    unknown = products[products["flops"].isna()]
-    if len(unknown):
-        names = ", ".join(unknown["name"].astype(str).value_counts().index[:3])
-        reason = f"{len(unknown)} calls of {names} were recorded without what their cost depends on"
+    lacking_flops = products["calls"] - products["flops_known"]
+    if unknown := int(lacking_flops.sum()):
+        counts = lacking_flops.groupby(products["name"], sort=False).sum()
+        ordered = counts[counts > 0].sort_values(ascending=False, kind="stable")
+        names = ", ".join(map(str, ordered.index[:3]))
+        reason = f"{unknown} calls of {names} were recorded without what their cost depends on"
         found.append(Abstention(what=_ALL, reason=reason))
-    share = _missed_share(costed)
-    if share > config.missed_share:
+    if sums.missed_share > config.missed_share:
         reason = (
-            f"{share:.1%} of the GPU time is in kernels that multiply matrices, but that no "
-            "operator of known cost launched (CUDA graphs, compiled code, other libraries)"
+            f"{sums.missed_share:.1%} of the GPU time is in kernels that multiply matrices, but "
+            "that no operator of known cost launched (CUDA graphs, compiled code, other libraries)"
         )
         found.append(Abstention(what=_ALL, reason=reason))
     if not hardware.peak_flops or not hardware.memory_bandwidth_bytes_per_s:
@@ -178,13 +242,13 @@ def _without_peak(products: pd.DataFrame, hardware: Hardware) -> str:
     return ", ".join(sorted({str(dtype) or "an unknown type" for dtype in types}))
 
 
-def _missed_share(costed: Costed) -> float:
-    """Return the share of compute time in products that no operator of known cost launched."""
+def _missed_ns(costed: Costed) -> tuple[int, int]:
+    """Return the time in products that no operator of known cost launched, and all compute time."""
     kernels = costed.kernels[(costed.kernels["kind"] == "compute").to_numpy()]
     spent = (kernels["end_ns"] - kernels["start_ns"]).to_numpy(np.int64)
     says = named(kernels["name"], lambda name: bool(_MULTIPLIES.search(name)))
     missed = says & (kernels["call"] < 0).to_numpy()
-    return float(spent[missed].sum() / spent.sum()) if spent.sum() else 0.0
+    return int(spent[missed].sum()), int(spent.sum())
 
 
 def _rank_table(by_rank: pd.DataFrame, clock: StepTime, hardware: Hardware) -> Table:
@@ -196,12 +260,12 @@ def _rank_table(by_rank: pd.DataFrame, clock: StepTime, hardware: Hardware) -> T
 
 
 def _tables(
-    costed: Costed, shapes: pd.DataFrame, hardware: Hardware, config: Config
+    sums: _Sums, shapes: pd.DataFrame, hardware: Hardware, config: Config
 ) -> dict[str, Table]:
-    kernels = by_kernel(costed.calls, costed.kernels, hardware)
+    kernels = by_kernel(sums.kernels, hardware)
     return {
         "by_operator": _table(
-            _by_operator(costed.calls, hardware),
+            _by_operator(sums.calls, hardware),
             "FLOPs by operator and phase",
             config.max_rows,
         ),
@@ -222,11 +286,9 @@ def _table(rows: pd.DataFrame, title: str, limit: int | None = None) -> Table:
 
 
 def _by_operator(counted: pd.DataFrame, hardware: Hardware) -> pd.DataFrame:
-    model = counted[counted["kind"].isin(PRODUCTS)]
-    rows = counted.assign(model_flops=_model_flops(model).reindex(counted.index, fill_value=0.0))
     keys = ["name", "phase", "kind", "type"]
-    sums = summed(rows, keys)
-    own = rows.astype(dict.fromkeys(keys, object)).groupby(keys)["model_flops"].sum().reset_index()
+    sums = summed(counted, keys)
+    own = counted.groupby(keys)["model_flops"].sum().reset_index()
     rated = with_roofline(sums.merge(own, on=keys, how="left"), hardware)
     total = rated["time_ns"].sum()
     rated["time_share"] = rated["time_ns"] / total if total else np.nan
@@ -256,16 +318,17 @@ def _metrics(
 ) -> dict[str, Metric]:
     """Return the metrics; without `clock`, those of which some FLOPs are not known are left out."""
     spent = counted["time_ns"].sum()
-    products = counted[counted["kind"].isin(PRODUCTS) & counted["flops"].notna()]
+    products = counted[counted["kind"].isin(PRODUCTS) & (counted["flops_known"] > 0)]
+    rated = products["rated_ns"].sum()
     metrics = {
         "product_flops_per_s": Metric(
-            value=_ratio(products["flops"].sum() * 1e9, products["time_ns"].sum()),
+            value=_ratio(products["flops"].sum() * 1e9, rated),
             unit="flops_per_s",
             title="Rate of matmul, convolution and attention while they run, profiled",
             better="higher",
         ),
         "product_time_share": Metric(
-            value=_ratio(products["time_ns"].sum(), spent),
+            value=_ratio(rated, spent),
             unit="share",
             title="Matmul, convolution and attention, of the time of operators of known cost",
         ),

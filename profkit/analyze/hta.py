@@ -10,11 +10,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pandas as pd
+from pydantic import PositiveInt
 
 from profkit.analyze.base import analysis
-from profkit.analyze.shared.hta_trace import CALLS, KERNELS, NOT_COUNTED, OPS, of_use, trace
+from profkit.analyze.shared.hta_trace import (
+    CALLS,
+    KERNELS,
+    NOT_COUNTED,
+    OPS,
+    WHERE,
+    of_use,
+    trace,
+)
 from profkit.analyze.shared.large_table import LargeTable, tidy
-from profkit.analyze.shared.representative_ranks import by_gpu_time, left_out
+from profkit.analyze.shared.representative_ranks import by_gpu_time, fitting, left_out
+from profkit.analyze.shared.step_spans import spans
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 
@@ -84,6 +94,9 @@ class Config(Settings):
     most_ranks: int = 16
     """Ranks that HTA gets. Of more: the farthest from the median rank, and some others."""
 
+    most_kernels: PositiveInt = 500_000
+    """Kernels, copies and sets that HTA gets, of fewer ranks if need be: it needs 1 kB for each."""
+
     max_rows: int = 200
     """Rows kept of each table."""
 
@@ -92,7 +105,7 @@ class Config(Settings):
 def analyze(  # noqa: PLR0913, PLR0917 - the signature says what is read
     cpu_ops: Annotated[LargeTable, OPS],
     runtime_calls: Annotated[LargeTable, CALLS],
-    kernels: Annotated[pd.DataFrame, KERNELS],
+    kernels: Annotated[LargeTable, KERNELS],
     annotations: pd.DataFrame,
     synchronisations: pd.DataFrame,
     config: Config,
@@ -103,27 +116,29 @@ def analyze(  # noqa: PLR0913, PLR0917 - the signature says what is read
     last kernel, the last step left out unless it is the only one; kernels are identified by name.
     Times are not rounded to µs as HTA does where it reads a trace. Counters of CUPTI are not here.
     """
-    if kernels.empty:
+    on_gpu = spans(kernels, WHERE)
+    if on_gpu.empty:
         return Result.abstain("HTA", "no GPU work was recorded")
     every = config.operators or config.sequences_of
+    most = min(config.most_ranks, fitting(kernels, config.most_kernels))
+    ranks, count = by_gpu_time(on_gpu, most)
     tables = {
-        "kernels": kernels,
-        "annotations": annotations,
-        "synchronisations": synchronisations,
+        "kernels": kernels.of_ranks(ranks),
+        "annotations": annotations[annotations["rank"].isin(ranks)],
+        "synchronisations": synchronisations[synchronisations["rank"].isin(ranks)],
     }
+    ops, calls = (table.only(ranks) for table in (cpu_ops, runtime_calls))
     tables["cpu_ops"], tables["runtime_calls"] = (
-        (cpu_ops.whole(), runtime_calls.whole())
+        (ops.whole(), calls.whole())
         if every
-        else of_use(cpu_ops, runtime_calls, kernels, synchronisations)
+        else of_use(ops, calls, tables["kernels"], tables["synchronisations"])
     )
-    ranks, count = by_gpu_time(kernels, config.most_ranks)
-    if len(ranks) < count:
-        tables = {name: rows[rows["rank"].isin(ranks)] for name, rows in tables.items()}
     without = () if every else NOT_COUNTED
     made = over(trace(tables, include_last_step=config.include_last_step, without=without))
     del tables
     frames, failed = _run(made, config)
-    failed += (*_stepless(made), *left_out("HTA's numbers", ranks, count))
+    setting = "most_ranks" if most == config.most_ranks else "most_kernels"
+    failed += (*_stepless(made), *left_out("HTA's numbers", ranks, count, setting))
     shown = {name: _table(name, rows, config) for name, rows in frames.items() if len(rows)}
     return Result(
         metrics=_metrics(frames),

@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 
 from profkit.analyze._cpu_work import by_name
 from profkit.analyze._gaps import CAUSES, Gaps, by_cause, gaps, with_edges
+from profkit.analyze._idle_of_ranks import OfRanks, OfSteps
 from profkit.analyze._largest_gaps import gap_rows, joined, largest, with_cpu_work
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.blocking_calls import blocked_calls, waits_for_gpu
 from profkit.analyze.shared.intervals import Intervals
-from profkit.analyze.shared.large_table import LargeTable
-from profkit.analyze.shared.launch_calls import CALLS, launches
+from profkit.analyze.shared.large_table import LargeTable, batches
+from profkit.analyze.shared.launch_calls import CALLS, launches, launching_calls
+from profkit.analyze.shared.step_spans import step_spans
 from profkit.analyze.shared.step_windows import (
     WHERE,
     by_repeat,
@@ -76,9 +78,9 @@ class _Device:
 
 @analysis(title="Idle GPUs")
 def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
-    kernels: Annotated[pd.DataFrame, _KERNELS],
-    runtime_calls: Annotated[pd.DataFrame, CALLS],
-    cpu_ops: Annotated[pd.DataFrame, _OPS],
+    kernels: Annotated[LargeTable, _KERNELS],
+    runtime_calls: Annotated[LargeTable, CALLS],
+    cpu_ops: Annotated[LargeTable, _OPS],
     python_calls: Annotated[LargeTable, _PYTHON],
     annotations: pd.DataFrame,
     steps: pd.DataFrame,
@@ -93,32 +95,83 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     Other gaps are short ones between kernels, or have another cause, such as a dependency between
     streams. The table of streams has HTA's own split, of each stream by itself.
     """
-    if kernels.empty:
+    on_gpu = step_spans(kernels)
+    if on_gpu.empty:
         return Result.abstain("idle time of GPUs", "no GPU work was recorded")
-    windows, missing = step_windows(steps, kernels, config.skip_first)
-    launched = launches(kernels, runtime_calls)
-    devices = list(_devices(kernels, launched, runtime_calls, windows, config))
-    parts = _parts(devices)
-    rows = joined([device.gap_rows() for device in devices])
-    rows = rows[(rows["gap_ns"] > 0).to_numpy()]
-    threads = _launching_threads(kernels, launched)
-    gap_table = largest(rows, kernels, launched, config.short_gap_ns, config.largest)
+    windows, missing = step_windows(steps, on_gpu, config.skip_first)
+    found = list(_of_ranks(kernels, runtime_calls, cpu_ops, windows, config))
+    known = [part.of_steps for part in found if part.of_steps]
+    parts = pd.concat([part.steps for part in known])
+    parts = parts.sort_values(_DEVICE, kind="stable", ignore_index=True)
+    gap_table = pd.concat([part.gaps for part in known]).sort_values([*_DEVICE, "start_ns"])
+    gap_table = gap_table.nlargest(config.largest, "gap_ns").reset_index(drop=True)
+    threads = pd.concat([part.threads for part in found])
     gap_table = with_cpu_work(gap_table, cpu_ops, python_calls, annotations, threads)
-    by_rank = _shares(parts, rows)
-    steps_on = f"{counted(len(parts), 'step')} on {counted(len(devices), 'GPU')}"
+    drained = pd.concat([part.drained_ns for part in known])
+    by_rank = _shares(parts, drained)
+    devices = len(parts[_DEVICE].drop_duplicates())
+    steps_on = f"{counted(len(parts), 'step')} on {counted(devices, 'GPU')}"
     note = f"{steps_on}; shares are of the time of the steps."
     shown = {
         "by_rank": (by_rank, "Idle time of the GPUs of each rank by cause", note),
         "largest_gaps": (gap_table, "Largest gaps, and what the CPU did", _GAPS_NOTE),
-        "host_work": (_host_work_of(devices, cpu_ops, threads), *_WORK_TEXTS),
-        "by_stream": (_by_stream(kernels, launched, runtime_calls, config), *_STREAM_TEXTS),
+        "host_work": (_host_work(known), *_WORK_TEXTS),
+        "by_stream": (_streams(found), *_STREAM_TEXTS),
         "by_step": (parts, "Idle time of each GPU in each step", note),
     }
     return Result(
-        metrics=_metrics(parts, rows),
+        metrics=_metrics(parts, int(drained.sum())),
         tables=_tables(shown, config.max_rows),
         charts=_charts(),
-        abstentions=(*missing, *_abstentions(launched)),
+        abstentions=(*missing, *_abstentions(found)),
+    )
+
+
+def _of_ranks(
+    kernels: LargeTable,
+    runtime_calls: LargeTable,
+    cpu_ops: LargeTable,
+    windows: pd.DataFrame,
+    config: Config,
+) -> Iterator[OfRanks]:
+    """Yield what is kept of the ranks with kernels."""
+    knows_threads = any(
+        (launching_calls(work, calls) >= 0).any() for work, calls in batches(kernels, runtime_calls)
+    )
+    for work, calls, ops in batches(kernels, runtime_calls, cpu_ops):
+        if work.empty:
+            continue
+        launched = launches(work, calls)
+        devices = list(_devices(work, launched, calls, windows, config))
+        threads = _launching_threads(work, launched)
+        counting = threads if knows_threads else None
+        yield OfRanks(
+            work=len(work),
+            unknown=int((launched["call"] < 0).sum()),
+            threads=threads,
+            streams=_by_stream(work, launched, calls, config),
+            of_steps=_of_steps(devices, work, launched, ops, counting, config) if devices else None,
+        )
+
+
+def _of_steps(  # noqa: PLR0913, PLR0917 (what was recorded of some ranks)
+    devices: list[_Device],
+    kernels: pd.DataFrame,
+    launched: pd.DataFrame,
+    cpu_ops: pd.DataFrame,
+    threads: pd.DataFrame | None,
+    config: Config,
+) -> OfSteps:
+    """Return what is kept of the steps of the `devices`."""
+    rows = joined([device.gap_rows() for device in devices])
+    rows = rows[(rows["gap_ns"] > 0).to_numpy()]
+    host_work, waited_ns = _host_work_of(devices, cpu_ops, threads)
+    return OfSteps(
+        steps=_parts(devices),
+        gaps=largest(rows, kernels, launched, config.short_gap_ns, config.largest),
+        drained_ns=rows[rows["drained"]].groupby("rank", observed=True)["gap_ns"].sum(),
+        host_work=host_work,
+        waited_ns=waited_ns,
     )
 
 
@@ -235,7 +288,7 @@ def _parts(devices: Sequence[_Device]) -> pd.DataFrame:
     return joined(times)
 
 
-def _shares(parts: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+def _shares(parts: pd.DataFrame, drained: "pd.Series[int]") -> pd.DataFrame:
     """Return one row per rank; the drained share is of the idle time, the others of all time."""
     columns = ["time_ns", *(f"{name}_ns" for name in ("idle", *CAUSES))]
     sums = parts.groupby("rank", observed=True)[columns].sum()
@@ -243,26 +296,42 @@ def _shares(parts: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
         f"{name}_share": sums[f"{name}_ns"] / sums["time_ns"].where(sums["time_ns"] > 0)
         for name in ("idle", *CAUSES)
     }
-    drained = rows[rows["drained"]].groupby("rank", observed=True)["gap_ns"].sum()
     drained = drained.reindex(sums.index, fill_value=0) / sums["idle_ns"].where(sums["idle_ns"] > 0)
     return sums.assign(**shares, drained_idle_share=drained).reset_index()
 
 
 def _host_work_of(
-    devices: list[_Device], cpu_ops: pd.DataFrame, threads: pd.DataFrame
-) -> pd.DataFrame:
-    """Return the operators that launching threads ran while a GPU waited for the CPU."""
+    devices: list[_Device], cpu_ops: pd.DataFrame, threads: pd.DataFrame | None
+) -> tuple[pd.DataFrame, int]:
+    """Return the operators that launching threads ran while a GPU waited for the CPU, and its ns.
+
+    All threads count if `threads` is None.
+    """
     found, waited = [], 0
-    ops_of, threads_of = by_repeat(cpu_ops), by_repeat(threads)
+    ops_of = by_repeat(cpu_ops)
+    threads_of = None if threads is None else by_repeat(threads)
     for device in devices:
         inside = intervals.intervals(device.windows["start_ns"], device.windows["end_ns"])
         spans = intervals.intersection(device.causes["host"], intervals.union(inside))
-        ops, launching = ops_of(device.where[:2]), threads_of(device.where[:2])["tid"]
-        found.append(by_name(filtered(ops, ops["tid"].isin(launching) | threads.empty), spans))
+        ops = ops_of(device.where[:2])
+        if threads_of is not None:
+            ops = filtered(ops, ops["tid"].isin(threads_of(device.where[:2])["tid"]))
+        found.append(by_name(ops, spans))
         waited += intervals.total(spans)
-    sums = pd.concat(found).groupby("name").sum().reset_index()
+    return pd.concat(found), waited
+
+
+def _host_work(found: Sequence[OfSteps]) -> pd.DataFrame:
+    """Return the operators of all ranks by name, those with most time first."""
+    sums = pd.concat([part.host_work for part in found]).groupby("name").sum().reset_index()
     sums = sums.sort_values("time_ns", ascending=False, ignore_index=True)
-    return sums.assign(share=sums["time_ns"] / max(waited, 1))
+    return sums.assign(share=sums["time_ns"] / max(sum(part.waited_ns for part in found), 1))
+
+
+def _streams(found: Sequence[OfRanks]) -> pd.DataFrame:
+    """Return the streams of all ranks, those with most work first."""
+    rows = pd.concat([part.streams for part in found]).sort_values([*_DEVICE, "stream"])
+    return rows.sort_values("work", ascending=False, ignore_index=True)
 
 
 def _by_stream(
@@ -279,10 +348,10 @@ def _by_stream(
         causes = by_cause(gaps(start, end, indices), call, until, waiting, config.short_gap_ns)
         times = {f"{cause}_ns": intervals.total(spans) for cause, spans in causes.items()}
         rows.append(dict(zip(key, where, strict=True)) | {"work": len(indices)} | times)
-    return pd.DataFrame(rows).sort_values("work", ascending=False, ignore_index=True)
+    return pd.DataFrame(rows)
 
 
-def _metrics(parts: pd.DataFrame, rows: pd.DataFrame) -> dict[str, Metric]:
+def _metrics(parts: pd.DataFrame, drained_ns: int) -> dict[str, Metric]:
     time, idle = int(parts["time_ns"].sum()), int(parts["idle_ns"].sum())
     if not time:
         return {}
@@ -298,7 +367,7 @@ def _metrics(parts: pd.DataFrame, rows: pd.DataFrame) -> dict[str, Metric]:
     }
     if idle:
         metrics["drained_share"] = Metric(
-            value=float(rows.loc[rows["drained"], "gap_ns"].sum() / idle),
+            value=float(drained_ns / idle),
             unit="share",
             title="Gaps that began while the CPU waited for the GPU, of the idle time",
             better="lower",
@@ -318,14 +387,14 @@ def _charts() -> tuple[Chart, ...]:
     )
 
 
-def _abstentions(launched: pd.DataFrame) -> tuple[Abstention, ...]:
-    unknown = int((launched["call"] < 0).sum())
+def _abstentions(found: Sequence[OfRanks]) -> tuple[Abstention, ...]:
+    work, unknown = (sum(getattr(part, name) for part in found) for name in ("work", "unknown"))
     if not unknown:
         return ()
     return (
         Abstention(
             what="causes of some gaps",
-            reason=f"the launch of {unknown} of {len(launched)} kernels, copies and sets was not "
+            reason=f"the launch of {unknown} of {work} kernels, copies and sets was not "
             "recorded: gaps before them count as those between kernels, or as other",
         ),
     )

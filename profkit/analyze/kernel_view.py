@@ -1,5 +1,6 @@
 """Kernel details: time, operator, module, roofline, counters and advice in one row."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -7,11 +8,20 @@ import numpy as np
 import pandas as pd
 
 from profkit.analyze._launch_order import attributed
-from profkit.analyze.base import ByToolIfAny, ByToolOrOther, Columns, analysis
+from profkit.analyze.base import (
+    ByToolIfAny,
+    ByToolOrOther,
+    Columns,
+    LargeByToolIfAny,
+    LargeByToolOrOther,
+    analysis,
+)
 from profkit.analyze.costs.attribution import OPS
 from profkit.analyze.costs.roofline import KERNEL, compute_kernels
 from profkit.analyze.shared import calltree, hierarchical_roofline
+from profkit.analyze.shared.large_table import LargeTable, batches
 from profkit.analyze.shared.measured_kernels import WHERE, by_kernel, kernel_of, launches
+from profkit.analyze.shared.step_spans import step_spans
 from profkit.analyze.shared.step_windows import step_windows
 from profkit.core.formatting import shortened
 from profkit.core.hardware import Hardware
@@ -55,9 +65,9 @@ class Config(Settings):
 def analyze(  # noqa: PLR0913, PLR0917 - each names a table
     hardware: Hardware,
     config: Config,
-    kernels: Annotated[ByToolOrOther, _LAUNCHED] = None,
+    kernels: Annotated[LargeByToolOrOther, _LAUNCHED] = None,
     measured_kernels: ByToolOrOther = None,
-    cpu_ops: Annotated[ByToolIfAny, OPS] = None,
+    cpu_ops: Annotated[LargeByToolIfAny, OPS] = None,
     steps: ByToolIfAny = None,
     kernel_metrics: ByToolIfAny = None,
     kernel_advice: ByToolIfAny = None,
@@ -71,16 +81,15 @@ def analyze(  # noqa: PLR0913, PLR0917 - each names a table
     place in the step. Times that Nsight Compute measured are at the clocks that
     it held. The share of time is of all compute kernels.
     """
-    traced, missing = _traced(
-        _first(kernels), _first(cpu_ops), _first(steps), hardware, config.skip_first
-    )
+    launched, ops = _first_large(kernels), _first_large(cpu_ops)
+    traced, missing = _traced(launched, ops, _first(steps), hardware, config.skip_first)
     counted = _counted(_first(measured_kernels), kernel_metrics, _first(kernel_advice))
     if traced.empty and counted.empty:
         return Result.abstain("kernels", "no compute kernel was recorded or measured")
     rows, apart = _joined(traced, counted)
     located = counted
     if len(counted):
-        located = _located(_first(measured_kernels), kernels, cpu_ops)
+        located = _located(_first(measured_kernels), launched, ops)
     return Result(
         metrics=_metrics(rows, traced, counted),
         tables=_tables(rows, located, config.max_rows),
@@ -121,32 +130,35 @@ def _first(tables: ByToolIfAny) -> pd.DataFrame:
     return next((rows for rows in (tables or {}).values() if len(rows)), pd.DataFrame())
 
 
+def _first_large(tables: LargeByToolIfAny) -> LargeTable:
+    """Return the first table that has rows; an empty one if none has."""
+    found = (table for table in (tables or {}).values() if any(table.groups()))
+    return next(found, LargeTable.of(pd.DataFrame(columns=["rank"])))
+
+
 def _traced(
-    kernels: pd.DataFrame,
-    cpu_ops: pd.DataFrame,
+    kernels: LargeTable,
+    cpu_ops: LargeTable,
     steps: pd.DataFrame,
     hardware: Hardware,
     skip_first: int,
 ) -> tuple[pd.DataFrame, tuple[Abstention, ...]]:
     """Return one row per kernel and shape of the trace, those with most time first."""
-    if kernels.empty:
+    if not any(kernels.groups()):
         return pd.DataFrame(), ()
     steps = (
         steps if len(steps) else pd.DataFrame(columns=[*WHERE[:2], "step", "start_ns", "end_ns"])
     )
-    windows, missing = step_windows(steps, kernels, skip_first)
-    rows = compute_kernels(kernels, cpu_ops, windows, hardware)
-    if rows.empty:
+    windows, missing = step_windows(steps, step_spans(kernels), skip_first)
+    parts = list(_summed(kernels, cpu_ops, windows, hardware))
+    if not parts:
         return pd.DataFrame(), missing
-    rows = rows.assign(operator=_operators(rows, cpu_ops), module=rows["module"].astype(object))
-    rows["weighted"] = rows["roofline_share"] * rows["duration_ns"]
+    rows = pd.concat(parts, ignore_index=True)
     groups = rows.groupby(KERNEL, sort=False)
-    made = groups.agg(
-        function=("function", "first"),
-        calls=("duration_ns", "size"),
-        total_ns=("duration_ns", "sum"),
-        weighted=("weighted", lambda values: values.sum(min_count=1)),
-        bound=("bound", "first"),
+    made = groups[["calls", "total_ns"]].sum()
+    made.insert(0, "function", groups["function"].first())
+    made = made.assign(
+        weighted=groups["weighted"].sum(min_count=1), bound=groups["bound"].first()
     ).reset_index()
     made["time_share"] = made["total_ns"] / max(made["total_ns"].sum(), 1)
     # The one window of a trace without steps is not a step.
@@ -159,14 +171,38 @@ def _traced(
     return made.drop(columns="weighted").assign(key=_keys(made)), missing
 
 
-def _located(measured: pd.DataFrame, kernels: ByToolIfAny, cpu_ops: ByToolIfAny) -> pd.DataFrame:
+def _summed(
+    kernels: LargeTable, cpu_ops: LargeTable, windows: pd.DataFrame, hardware: Hardware
+) -> Iterator[pd.DataFrame]:
+    """Yield the sums of some ranks by kernel, shape, operator and module, as they first appear."""
+    has_operators = any(cpu_ops.groups())
+    for launched, ops in batches(kernels, cpu_ops):
+        rows = compute_kernels(launched, ops, windows, hardware, has_operators=has_operators)
+        if rows.empty:
+            continue
+        rows = rows.assign(operator=_operators(rows, ops), module=rows["module"].astype(object))
+        rows["weighted"] = rows["roofline_share"] * rows["duration_ns"]
+        groups = rows.groupby([*KERNEL, "operator", "module"], sort=False)
+        made = (
+            groups[["function", "bound"]]
+            .first()
+            .assign(
+                calls=groups.size(),
+                total_ns=groups["duration_ns"].sum(),
+                weighted=groups["weighted"].sum(min_count=1),
+            )
+        )
+        yield made.reset_index()
+
+
+def _located(measured: pd.DataFrame, kernels: LargeTable, cpu_ops: LargeTable) -> pd.DataFrame:
     """Return the measured launches; no rows if operator and step are unknown for all of them."""
-    rows = _measured_launches(measured, _first(kernels), _first(cpu_ops))
+    rows = _measured_launches(measured, kernels, cpu_ops)
     return rows if ((rows["found"] != "") | (rows["step"] >= 0)).any() else rows.iloc[:0]
 
 
 def _measured_launches(
-    measured: pd.DataFrame, kernels: pd.DataFrame, cpu_ops: pd.DataFrame
+    measured: pd.DataFrame, kernels: LargeTable, cpu_ops: LargeTable
 ) -> pd.DataFrame:
     """Return one row per measured launch, with operator, module and step, in order of launch."""
     columns = ["launch", "function", "operator", "module", "step", "found", "grid", "block", "name"]
@@ -174,13 +210,12 @@ def _measured_launches(
     own = launches(measured).drop_duplicates("launched").sort_values(WHERE, ignore_index=True)
     own = own.astype({**text, "function": object, "ranges": object})
     own = own.assign(key=_keys(own), launch=range(len(own)))
-    ranks = own["rank"].unique()
-    traced = kernels[kernels["kind"] == "compute"] if len(kernels) else kernels
     found = []
-    for rank in ranks:
+    for rank in own["rank"].unique().tolist():
         of_rank = own[own["rank"] == rank]
-        in_trace = traced[traced["rank"] == rank] if len(traced) else traced
-        found.append(attributed(of_rank, _launched(in_trace, cpu_ops)))
+        traced = kernels.of_ranks({rank})
+        traced = traced[traced["kind"] == "compute"] if len(traced) else traced
+        found.append(attributed(of_rank, _launched(traced, cpu_ops.of_ranks({rank}))))
     made: pd.DataFrame = pd.concat([own, pd.concat(found)], axis=1)[columns]
     return made
 
@@ -207,8 +242,8 @@ def _operators(rows: pd.DataFrame, cpu_ops: pd.DataFrame) -> "pd.Series[Any]":
 
 def _by_time(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return for each kernel the value of `name` with most time, and how many there are."""
-    sums = rows.groupby([*KERNEL, name], sort=False)["duration_ns"].sum().reset_index()
-    sums = sums.sort_values("duration_ns", ascending=False)
+    sums = rows.groupby([*KERNEL, name], sort=False)["total_ns"].sum().reset_index()
+    sums = sums.sort_values("total_ns", ascending=False)
     groups = sums[sums[name] != ""].groupby(KERNEL, sort=False)[name]
     return pd.DataFrame({name: groups.first(), f"{name}s": groups.size()}).reset_index()
 

@@ -9,6 +9,7 @@ import pandas as pd
 
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
+from profkit.analyze.shared.large_table import LargeTable, batches
 from profkit.core.formatting import duration, ranks_and_repeats
 from profkit.core.result import Abstention, Chart, Metric, Result, table
 from profkit.core.settings import Settings
@@ -35,24 +36,26 @@ class Config(Settings):
 
 
 @analysis(title="Kernels")
-def analyze(kernels: Annotated[pd.DataFrame, _COLUMNS], config: Config) -> Result:
+def analyze(kernels: Annotated[LargeTable, _COLUMNS], config: Config) -> Result:
     """Which GPU work takes most time, and how busy is each GPU from its first to its last work?
 
     Busy time is the union of intervals over all streams, so it never exceeds the time that
     passed. The share of a kernel is the time that at least one call of it runs, of the busy time;
     shares may sum to more than 1 where different kernels run side by side.
     """
-    if kernels.empty:
+    parts = [_summed(rows, config) for [rows] in batches(kernels) if len(rows)]
+    if not parts:
         return Result.abstain("kernels", "no GPU work was recorded")
-    rows = kernels.reset_index(drop=True)
-    rows["duration_ns"] = rows["end_ns"] - rows["start_ns"]
-    if not rows["duration_ns"].any():
+    named, devices, of_steps = (
+        pd.concat(rows, ignore_index=True) for rows in zip(*parts, strict=True)
+    )
+    if not named["total_ns"].any():
         return Result.abstain("kernels", "none of the GPU work has a duration")
-    devices = _by_device(rows)
-    by_name = _by_name(rows, int(devices["busy_ns"].sum()))
-    note = _note(rows)
+    devices = devices.sort_values(_WHERE, ignore_index=True)
+    by_name = _by_name(named, int(devices["busy_ns"].sum()))
+    note = _note(devices)
     return Result(
-        metrics=_metrics(rows, devices, config),
+        metrics=_metrics(named, devices, of_steps, config),
         tables={
             "by_name": table(
                 by_name,
@@ -99,32 +102,57 @@ def _busy(rows: pd.DataFrame) -> dict[str, float]:
     }
 
 
-def _by_name(rows: pd.DataFrame, busy_ns: int) -> pd.DataFrame:
-    """Return one row per name and kind, that with most time first."""
+def _summed(
+    kernels: pd.DataFrame, config: Config
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Return sums of some ranks: by name and kind, by device, and the calls of each step."""
+    rows = kernels.reset_index(drop=True)
+    rows["duration_ns"] = rows["end_ns"] - rows["start_ns"]
+    of_steps = rows[rows["step"] >= 0].groupby(["rank", "repeat", "step"]).size()
+    return _named(rows, config), _by_device(rows), of_steps.reset_index(name="calls")
+
+
+def _named(rows: pd.DataFrame, config: Config) -> pd.DataFrame:
+    """Return one row per name and kind with what is summed over ranks."""
     # Weighted by time: in a mean over calls, many short ones would outweigh the long ones.
     known = rows["occupancy_percent"].notna()
     weights = rows.assign(
+        small=rows["duration_ns"] < config.small_kernel_ns,
         weight_ns=rows["duration_ns"].where(known, 0),
         size_bytes=rows["size_bytes"].clip(lower=0),
         weighted=(rows["occupancy_percent"] * rows["duration_ns"]).where(known, 0.0),
     )
     weights["covered_ns"] = _covered_ns(rows)
     groups = weights.groupby(_NAMED, observed=True, sort=False)
-    times, covered = groups["duration_ns"], groups["covered_ns"].sum()
+    found = groups.agg(
+        calls=("duration_ns", "size"),
+        small=("small", "sum"),
+        total_ns=("duration_ns", "sum"),
+        min_ns=("duration_ns", "min"),
+        max_ns=("duration_ns", "max"),
+        **{name: (name, "sum") for name in ("covered_ns", "weight_ns", "weighted", "size_bytes")},
+    )
+    return found.reset_index().astype({"name": object, "kind": object})
+
+
+def _by_name(named: pd.DataFrame, busy_ns: int) -> pd.DataFrame:
+    """Return one row per name and kind, that with most time first."""
+    groups = named.groupby(_NAMED, sort=False)
+    sums = groups[["calls", "total_ns", "covered_ns", "weight_ns", "weighted", "size_bytes"]].sum()
     result = pd.DataFrame(
         {
-            "calls": times.size(),
-            "total_ns": times.sum(),
-            "busy_share": covered / busy_ns if busy_ns else np.nan,
-            "mean_ns": times.mean(),
-            "min_ns": times.min(),
-            "max_ns": times.max(),
-            "occupancy_percent": groups["weighted"].sum() / groups["weight_ns"].sum(),
-            "size_bytes": groups["size_bytes"].sum(),
+            "calls": sums["calls"],
+            "total_ns": sums["total_ns"],
+            "busy_share": sums["covered_ns"] / busy_ns if busy_ns else np.nan,
+            "mean_ns": sums["total_ns"] / sums["calls"],
+            "min_ns": groups["min_ns"].min(),
+            "max_ns": groups["max_ns"].max(),
+            "occupancy_percent": sums["weighted"] / sums["weight_ns"],
+            "size_bytes": sums["size_bytes"],
         }
     ).reset_index()
     result["size_bytes"] = result["size_bytes"].where(result["size_bytes"] > 0)
-    shown = result.dropna(axis="columns", how="all").astype({"name": object, "kind": object})
+    shown = result.dropna(axis="columns", how="all")
     return shown.sort_values("total_ns", ascending=False, ignore_index=True)
 
 
@@ -138,11 +166,10 @@ def _covered_ns(rows: pd.DataFrame) -> "pd.Series[int]":
     return (ordered["end_ns"] - begun).clip(lower=0)
 
 
-def _metrics(rows: pd.DataFrame, devices: pd.DataFrame, config: Config) -> dict[str, Metric]:
-    compute = rows[rows["kind"] == "compute"]
-    small = compute["duration_ns"] < config.small_kernel_ns
-    known = compute[compute["occupancy_percent"].notna()]
-    weighted = (known["occupancy_percent"] * known["duration_ns"]).sum()
+def _metrics(
+    named: pd.DataFrame, devices: pd.DataFrame, of_steps: pd.DataFrame, config: Config
+) -> dict[str, Metric]:
+    compute = named[named["kind"] == "compute"]
     metrics = {
         "busy_share": Metric(
             value=_ratio(devices["busy_ns"].sum(), devices["span_ns"].sum()),
@@ -151,19 +178,19 @@ def _metrics(rows: pd.DataFrame, devices: pd.DataFrame, config: Config) -> dict[
             better="higher",
         ),
         "small_kernel_share": Metric(
-            value=_ratio(small.sum(), len(small)),
+            value=_ratio(compute["small"].sum(), compute["calls"].sum()),
             unit="share",
             title=f"Compute kernels under {duration(config.small_kernel_ns)}, of all by number",
             better="lower",
         ),
         "occupancy_percent": Metric(
-            value=_ratio(weighted, known["duration_ns"].sum()),
+            value=_ratio(compute["weighted"].sum(), compute["weight_ns"].sum()),
             unit="percent",
             title="Estimated achieved occupancy, mean over the time of compute kernels",
             better="higher",
         ),
         "calls_per_step": Metric(
-            value=_per_step(rows),
+            value=_ratio(of_steps["calls"].sum(), len(of_steps)),
             unit="count",
             title="Kernels, copies and sets per step and rank",
             better="lower",
@@ -174,12 +201,6 @@ def _metrics(rows: pd.DataFrame, devices: pd.DataFrame, config: Config) -> dict[
 
 def _ratio(part: float, whole: float) -> float:
     return float(part / whole) if whole else math.nan
-
-
-def _per_step(rows: pd.DataFrame) -> float:
-    inside = rows[rows["step"] >= 0]
-    steps = len(inside[["rank", "repeat", "step"]].drop_duplicates())
-    return _ratio(len(inside), steps)
 
 
 def _charts() -> tuple[Chart, ...]:
@@ -211,8 +232,8 @@ def _abstentions(by_name: pd.DataFrame) -> tuple[Abstention, ...]:
     )
 
 
-def _note(rows: pd.DataFrame) -> str:
+def _note(devices: pd.DataFrame) -> str:
     return (
-        f"Sums over {ranks_and_repeats(rows)}, all that was recorded; shares are of the busy time "
-        "of all GPUs."
+        f"Sums over {ranks_and_repeats(devices)}, all that was recorded; shares are of the busy "
+        "time of all GPUs."
     )

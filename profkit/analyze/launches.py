@@ -1,6 +1,7 @@
 """Launches: what it costs the CPU to start GPU work, and how far ahead of it the CPU is."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -8,10 +9,13 @@ import numpy as np
 import pandas as pd
 
 from profkit.analyze._launch_queue import Queue, queue
+from profkit.analyze._launch_times import LaunchTimes
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.blocking_calls import blocked_calls
+from profkit.analyze.shared.large_table import LargeTable, batches
 from profkit.analyze.shared.launch_calls import CALLS, launches
+from profkit.analyze.shared.step_spans import step_spans
 from profkit.analyze.shared.step_windows import WHERE, step_windows, with_clock
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
@@ -48,8 +52,8 @@ class Config(Settings):
 
 @analysis(title="Launches")
 def analyze(
-    kernels: Annotated[pd.DataFrame, _KERNELS],
-    runtime_calls: Annotated[pd.DataFrame, CALLS],
+    kernels: Annotated[LargeTable, _KERNELS],
+    runtime_calls: Annotated[LargeTable, CALLS],
     steps: pd.DataFrame,
     config: Config,
 ) -> Result:
@@ -62,25 +66,66 @@ def analyze(
     and neither as a launch nor in the median. Shares of kernels are by number of all kernels,
     copies and sets whose launch is known; warm-up steps are left out.
     """
-    if kernels.empty:
+    on_gpu = step_spans(kernels)
+    if on_gpu.empty:
         return Result.abstain("launches", "no GPU work was recorded")
-    windows, missing = step_windows(steps, kernels, config.skip_first)
-    rows = _launched(kernels, runtime_calls, windows)
-    known = rows[rows["call"] >= 0]
-    if known.empty:
+    windows, missing = step_windows(steps, on_gpu, config.skip_first)
+    times = LaunchTimes()
+    found = list(_of_ranks(kernels, runtime_calls, windows, times, config))
+    parts = [part for part in found if part.rows > part.unknown]
+    if not parts:
         return Result.abstain("launches", "no call that launched GPU work was recorded")
-    queues = {
-        where: queue(work["call_start_ns"].to_numpy(), work["start_ns"].to_numpy())
-        for where, work in known.groupby(_STREAM, observed=True)
-    }
-    streams = _by_stream(known, queues, config)
-    by_rank = _by_rank(known, streams, windows)
+    by_rank = pd.concat([part.by_rank for part in parts]).sort_values("rank", ignore_index=True)
+    streams = pd.concat([part.streams for part in parts]).sort_values(_STREAM)
+    streams = streams.sort_values("kernels", ascending=False, kind="stable", ignore_index=True)
+    lines = pd.concat([part.lines for part in parts]).sort_values(WHERE, kind="stable")
+    count, unknown = (sum(getattr(part, name) for part in found) for name in ("rows", "unknown"))
     return Result(
-        metrics=_metrics(known, by_rank),
-        tables=_tables(known, by_rank, streams, queues, config),
+        metrics=_metrics(times, by_rank),
+        tables=_tables(times, by_rank, streams, lines, config),
         charts=_charts(),
-        abstentions=(*missing, *_abstentions(rows)),
+        abstentions=(*missing, *_abstentions(count, unknown)),
     )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _OfRanks:
+    """What is kept of the launches of some ranks."""
+
+    rows: int
+    unknown: int
+    by_rank: pd.DataFrame
+    streams: pd.DataFrame
+    lines: pd.DataFrame
+    """The queue over time of the busiest stream of each rank and repeat."""
+
+
+def _of_ranks(
+    kernels: LargeTable,
+    runtime_calls: LargeTable,
+    windows: pd.DataFrame,
+    times: LaunchTimes,
+    config: Config,
+) -> Iterator[_OfRanks]:
+    """Yield what is kept of some ranks, whose launches are added to `times`."""
+    clock = with_clock(windows).groupby("rank", observed=True)["step_time_ns"].sum()
+    for work, calls in batches(kernels, runtime_calls):
+        rows = _launched(work, calls, windows)
+        known = rows[rows["call"] >= 0]
+        known = known.assign(once=~known["call"].duplicated())
+        times.add(known)
+        queues = {
+            where: queue(own["call_start_ns"].to_numpy(), own["start_ns"].to_numpy())
+            for where, own in known.groupby(_STREAM, observed=True)
+        }
+        streams = _by_stream(known, queues, config) if len(known) else pd.DataFrame()
+        yield _OfRanks(
+            rows=len(rows),
+            unknown=len(rows) - len(known),
+            by_rank=_by_rank(known, streams, clock) if len(known) else pd.DataFrame(),
+            streams=streams,
+            lines=_over_time(streams, queues, config.points) if len(known) else pd.DataFrame(),
+        )
 
 
 _NOTES = {
@@ -96,14 +141,14 @@ _NOTES = {
 
 
 def _tables(
-    known: pd.DataFrame,
+    times: LaunchTimes,
     by_rank: pd.DataFrame,
     streams: pd.DataFrame,
-    queues: dict[Any, Queue],
+    lines: pd.DataFrame,
     config: Config,
 ) -> dict[str, Table]:
     shown = {
-        "by_call": (_summary(known, "name"), "Launches by call"),
+        "by_call": (times.by_call(), "Launches by call"),
         "by_rank": (by_rank, "Launches of each rank"),
         "by_stream": (streams, "Launch queue of each stream"),
     }
@@ -112,7 +157,7 @@ def _tables(
         for key, (rows, title) in shown.items()
     }
     queue_table = table(
-        _over_time(streams, queues, config.points),
+        lines[(lines["repeat"] == streams["repeat"].min()).to_numpy()].drop(columns="repeat"),
         title="Launch queue of the busiest stream of each rank over time",
         note=_NOTES["queue"],
     )
@@ -145,10 +190,10 @@ def _launched(
     return rows.merge(windows[key].drop_duplicates(), on=key)
 
 
-def _summary(known: pd.DataFrame, key: str) -> pd.DataFrame:
-    """Return one row per `key`, the one with most time in calls first."""
-    groups = known.groupby(key, observed=True)
-    once = known.drop_duplicates("call").groupby(key, observed=True)["call_ns"]
+def _summary(known: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per rank."""
+    groups = known.groupby("rank", observed=True)
+    once = known[known["once"].to_numpy()].groupby("rank", observed=True)["call_ns"]
     delay = groups["delay_ns"]
     found = pd.DataFrame(
         {
@@ -164,7 +209,7 @@ def _summary(known: pd.DataFrame, key: str) -> pd.DataFrame:
             "shorter_share": groups["shorter"].mean(),
         }
     )
-    return found.reset_index().sort_values("call_ns", ascending=False, ignore_index=True)
+    return found.reset_index()
 
 
 def _by_stream(known: pd.DataFrame, queues: dict[Any, Queue], config: Config) -> pd.DataFrame:
@@ -189,14 +234,13 @@ def _by_stream(known: pd.DataFrame, queues: dict[Any, Queue], config: Config) ->
     return found.sort_values("kernels", ascending=False, kind="stable", ignore_index=True)
 
 
-def _by_rank(known: pd.DataFrame, streams: pd.DataFrame, windows: pd.DataFrame) -> pd.DataFrame:
-    found = _summary(known, "rank").sort_values("rank", ignore_index=True)
-    clock = with_clock(windows).groupby("rank", observed=True)["step_time_ns"].sum()
+def _by_rank(known: pd.DataFrame, streams: pd.DataFrame, clock: "pd.Series[int]") -> pd.DataFrame:
+    found = _summary(known)
     total = found["rank"].map(clock)
     by_rank = streams.groupby("rank", observed=True)
     weighted = (streams["mean_length"] * streams["span_ns"]).groupby(streams["rank"]).sum()
     blocked = found["rank"].map(by_rank["blocked_ns"].sum())
-    once = known.drop_duplicates("call")
+    once = known[known["once"].to_numpy()]
     held = once["call_ns"].where(once["held"], 0).groupby(once["rank"]).sum()
     held_ns = found["rank"].map(held)
     return found.assign(
@@ -211,10 +255,12 @@ def _by_rank(known: pd.DataFrame, streams: pd.DataFrame, windows: pd.DataFrame) 
 
 
 def _over_time(streams: pd.DataFrame, queues: dict[Any, Queue], points: int) -> pd.DataFrame:
-    """Return the queue length of each rank's busiest stream, in equal parts of its time."""
-    first = streams[streams["repeat"] == streams["repeat"].min()]
+    """Return the queue length of the busiest stream of each rank and repeat.
+
+    In equal parts of its time.
+    """
     parts = []
-    for _, row in first.drop_duplicates("rank").sort_values("rank").iterrows():
+    for _, row in streams.drop_duplicates(WHERE).sort_values(WHERE).iterrows():
         line = queues[tuple(int(row[name]) for name in _STREAM)]
         span = line.span_ns()
         edges = line.times_ns[0] + np.arange(points + 1) * span // points
@@ -223,6 +269,7 @@ def _over_time(streams: pd.DataFrame, queues: dict[Any, Queue], points: int) -> 
             pd.DataFrame(
                 {
                     "rank": int(row["rank"]),
+                    "repeat": int(row["repeat"]),
                     "stream": int(row["stream"]),
                     "time_ns": edges[:-1] - line.times_ns[0],
                     "mean_length": mean,
@@ -233,13 +280,11 @@ def _over_time(streams: pd.DataFrame, queues: dict[Any, Queue], points: int) -> 
     return pd.concat(parts, ignore_index=True)
 
 
-def _metrics(known: pd.DataFrame, by_rank: pd.DataFrame) -> dict[str, Metric]:
-    once = known.drop_duplicates("call")
-    launching = once.loc[~once["held"], "call_ns"]
+def _metrics(times: LaunchTimes, by_rank: pd.DataFrame) -> dict[str, Metric]:
     values: tuple[tuple[str, float, str, Literal["lower", "higher", "neither"]], ...] = (
-        ("call_ns", launching.median(), "ns", "lower"),
-        ("delay_ns", known["delay_ns"].median(), "ns", "neither"),
-        ("shorter_share", known["shorter"].mean(), "share", "lower"),
+        ("call_ns", times.median_call_ns(), "ns", "lower"),
+        ("delay_ns", times.median_delay_ns(), "ns", "neither"),
+        ("shorter_share", times.shorter_share(), "share", "lower"),
         ("launch_share", by_rank["launch_share"].mean(), "share", "lower"),
         ("held_share", by_rank["held_share"].mean(), "share", "lower"),
         ("queue_length", by_rank["mean_length"].mean(), "count", "higher"),
@@ -273,9 +318,8 @@ def _charts() -> tuple[Chart, ...]:
     )
 
 
-def _abstentions(rows: pd.DataFrame) -> tuple[Abstention, ...]:
-    unknown = int((rows["call"] < 0).sum())
+def _abstentions(count: int, unknown: int) -> tuple[Abstention, ...]:
     if not unknown:
         return ()
-    reason = f"of {unknown} of {len(rows)} kernels, copies and sets the launch was not recorded"
+    reason = f"of {unknown} of {count} kernels, copies and sets the launch was not recorded"
     return (Abstention(what="some launches", reason=reason),)

@@ -1,17 +1,20 @@
 """Libraries: who wrote the kernels, tensor-core use, occupancy and efficiency of the GPU."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze.base import analysis
+from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.lanes import Lanes, fitting
+from profkit.analyze.shared.large_table import LargeTable, batches
+from profkit.analyze.shared.step_spans import step_spans
 from profkit.analyze.shared.step_windows import WHERE, step_windows
 from profkit.core.formatting import counted
 from profkit.core.result import Abstention, Chart, Metric, Result, table
@@ -25,6 +28,9 @@ from profkit.tables.kernel_names import (
 
 _DEVICE = [*WHERE, "device"]
 _ALL = ""
+_KERNELS = Columns(
+    "rank repeat device name kind start_ns end_ns step occupancy_percent blocks_per_sm"
+)
 _MEASURED = (
     *("start_ns", "end_ns", "inside_ns", "occupancy_percent", "blocks_per_sm"),
     *("tensor_cores", "tensorboard"),
@@ -53,7 +59,9 @@ class Config(Settings):
 
 
 @analysis(title="Libraries and efficiency")
-def analyze(kernels: pd.DataFrame, steps: pd.DataFrame, config: Config) -> Result:
+def analyze(
+    kernels: Annotated[LargeTable, _KERNELS], steps: pd.DataFrame, config: Config
+) -> Result:
     """Which libraries do the kernels come from, and how efficiently do they use the GPU?
 
     Shares of libraries are of the time in which any compute or communication kernel runs; where
@@ -61,18 +69,15 @@ def analyze(kernels: pd.DataFrame, steps: pd.DataFrame, config: Config) -> Resul
     efficiency counts blocks per SM up to 1 over the whole time of the steps, idle time included,
     and occupancy and tensor cores are means over kernels, weighted by their time.
     """
-    work = kernels[kernels["kind"].isin(("compute", "communication")).to_numpy()]
-    if work.empty:
+    windows, missing = step_windows(steps, step_spans(kernels), config.skip_first)
+    parts = list(_parts(kernels, windows, config))
+    if not parts:
         return Result.abstain("libraries", "no kernel of a GPU was recorded")
-    windows, missing = step_windows(steps, kernels, config.skip_first)
-    frames = work[_DEVICE].drop_duplicates().merge(windows, on=WHERE)
-    parts = [_described(own, inside, config) for own, inside in fitting([work, frames], _DEVICE)]
-    rows = pd.concat([rows for rows, _ in parts])
-    if not rows["inside_ns"].any():
+    named, devices, covers = (pd.concat(found) for found in zip(*parts, strict=True))
+    if not named["inside_ns"].any():
         return Result.abstain("libraries", "no kernel runs in the steps that count")
-    covered = pd.concat([covered for _, covered in parts]).groupby(level=0).sum()
-    by_library = _by_library(rows, covered)
-    by_device = _by_device(rows, windows)
+    by_library = _by_library(named, covers.groupby(level=0).sum())
+    by_device = devices.sort_values(_DEVICE, ignore_index=True)
     note = _note(by_device)
     return Result(
         metrics=_metrics(by_device),
@@ -88,12 +93,32 @@ def analyze(kernels: pd.DataFrame, steps: pd.DataFrame, config: Config) -> Resul
                 by_device, title="Efficiency of each GPU", note=note, limit=config.max_rows
             ),
             "unknown": table(
-                _unknown(rows), title="Kernels of no known library", limit=config.max_rows
+                _unknown(named), title="Kernels of no known library", limit=config.max_rows
             ),
         },
         charts=_charts(),
         abstentions=(*missing, *_abstentions(by_device)),
     )
+
+
+def _parts(
+    kernels: LargeTable, windows: pd.DataFrame, config: Config
+) -> Iterator[tuple[pd.DataFrame, pd.DataFrame, "pd.Series[int]"]]:
+    """Yield of some ranks what `_named` and `_by_device` return, and ns covered by library."""
+    for [every] in batches(kernels):
+        work = every[every["kind"].isin(("compute", "communication")).to_numpy()]
+        frames = work[_DEVICE].drop_duplicates().merge(windows, on=WHERE)
+        for own, inside in fitting([work, frames], _DEVICE) if len(work) else ():
+            rows, covered = _described(own, inside, config)
+            yield _named(rows), _by_device(rows, windows), covered
+
+
+def _named(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return library, name, calls, and ns in the steps, all and with tensor cores."""
+    sums = rows.assign(tensor_ns=rows["inside_ns"] * rows["tensor_cores"])
+    groups = sums.astype({"name": object}).groupby(["library", "name"])
+    found = groups[["inside_ns", "tensor_ns"]].sum()
+    return found.assign(calls=groups.size()).reset_index()
 
 
 def _described(
@@ -129,14 +154,13 @@ def _frames(windows: pd.DataFrame) -> dict[Any, Intervals]:
     }
 
 
-def _by_library(rows: pd.DataFrame, covered: "pd.Series[int]") -> pd.DataFrame:
+def _by_library(named: pd.DataFrame, covered: "pd.Series[int]") -> pd.DataFrame:
     """Return one row per library, the one with most time first."""
-    groups = rows.groupby("library", observed=True)
-    total = groups["inside_ns"].sum()
-    tensor = (rows["inside_ns"] * rows["tensor_cores"]).groupby(rows["library"]).sum()
+    groups = named.groupby("library")
+    total, tensor = groups["inside_ns"].sum(), groups["tensor_ns"].sum()
     found = pd.DataFrame(
         {
-            "calls": groups.size(),
+            "calls": groups["calls"].sum(),
             "names": groups["name"].nunique(),
             "total_ns": total,
             "covered_ns": covered.drop(_ALL),
@@ -211,11 +235,10 @@ def _ratio(part: float, whole: float) -> float:
     return float(part / whole) if whole else math.nan
 
 
-def _unknown(rows: pd.DataFrame) -> pd.DataFrame:
+def _unknown(named: pd.DataFrame) -> pd.DataFrame:
     """Return the kernels of no known library by name, those with most time first."""
-    other = rows[rows["library"] == library("")]
-    groups = other.groupby(other["name"].astype(object))["inside_ns"]
-    found = pd.DataFrame({"calls": groups.size(), "total_ns": groups.sum()}).reset_index()
+    other = named[named["library"] == library("")].rename(columns={"inside_ns": "total_ns"})
+    found = other.groupby("name")[["calls", "total_ns"]].sum().reset_index()
     return found.sort_values("total_ns", ascending=False, kind="stable", ignore_index=True)
 
 

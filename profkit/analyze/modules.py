@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.costs.torch_flops import flops
 from profkit.analyze.shared import calltree
-from profkit.analyze.shared.large_table import LargeTable, joined
+from profkit.analyze.shared.large_table import LargeTable, batches, joined
 from profkit.analyze.shared.step_windows import WHERE, filtered
 from profkit.core.formatting import counted
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
@@ -23,7 +23,7 @@ _MEASURES = [f"{phase}_{time}_ns" for time in _TIMES for phase in _PHASES]
 _MEMORY = ["allocated_bytes", "kept_bytes"]
 _FLOPS = [f"{phase}_flops" for phase in _PHASES]
 _PYTHON = Columns("rank repeat call caller kind start_ns end_ns step module")
-_KERNELS = Columns("step start_ns end_ns module phase")
+_KERNELS = Columns("rank step start_ns end_ns module phase")
 _MEMORY_EVENTS = Columns("rank repeat device op step size_bytes")
 _OPS = Columns(
     "rank repeat op parent name start_ns end_ns step input_shapes inputs forward module phase"
@@ -44,9 +44,9 @@ class Config(Settings):
 @analysis(title="Modules")
 def analyze(
     python_calls: Annotated[LargeTable, _PYTHON],
-    cpu_ops: Annotated[pd.DataFrame, _OPS],
-    kernels: Annotated[pd.DataFrame, _KERNELS],
-    memory_events: Annotated[pd.DataFrame, _MEMORY_EVENTS],
+    cpu_ops: Annotated[LargeTable, _OPS],
+    kernels: Annotated[LargeTable, _KERNELS],
+    memory_events: Annotated[LargeTable, _MEMORY_EVENTS],
     config: Config,
 ) -> Result:
     """How much time does each nn.Module take, with the gradients of its calls?
@@ -73,9 +73,9 @@ def analyze(
         [f"{time}_ns" for time in reversed(_TIMES)], ascending=False, kind="stable"
     )
     device = bool(tree["device_ns"].any())
-    missing = _abstentions(memory_events, tree, len(steps))
+    missing = _abstentions(any(memory_events.groups()), tree, len(steps))
     return Result(
-        metrics=_metrics(own, kernels),
+        metrics=_metrics(own),
         tables=_tables(tree, passes, config),
         charts=_charts("device" if device else "cpu"),
         abstentions=missing,
@@ -95,19 +95,22 @@ def _module_calls(python_calls: LargeTable) -> pd.DataFrame:
 
 def _own(
     calls: pd.DataFrame,
-    cpu_ops: pd.DataFrame,
-    kernels: pd.DataFrame,
-    memory_events: pd.DataFrame,
+    cpu_ops: LargeTable,
+    kernels: LargeTable,
+    memory_events: LargeTable,
     first: int,
 ) -> pd.DataFrame:
     """Return the numbers of each module without those inside it, by path; "" is outside of all."""
-    parts = [
-        _calls(calls, first),
-        _backward(cpu_ops, first),
-        _device(kernels, first),
-        _allocated(cpu_ops, memory_events, first),
-        _counted(cpu_ops, first),
-    ]
+    on_host = all(map(_is_on_host, memory_events.narrowed(["device"]).portions()))
+    parts = []
+    for own, ops, work, events in batches(LargeTable.of(calls), cpu_ops, kernels, memory_events):
+        parts += [
+            _calls(own, first),
+            _backward(ops, first),
+            _device(work, first),
+            _allocated(ops, events, first, on_host=on_host),
+            _counted(ops, first),
+        ]
     columns = ["calls", *_MEASURES, *_MEMORY, *_FLOPS]
     return pd.concat(parts).groupby(level=0).sum().reindex(columns=columns, fill_value=0)
 
@@ -148,10 +151,15 @@ def _device(kernels: pd.DataFrame, first: int) -> pd.DataFrame:
     )
 
 
-def _allocated(cpu_ops: pd.DataFrame, memory_events: pd.DataFrame, first: int) -> pd.DataFrame:
+def _is_on_host(memory_events: pd.DataFrame) -> bool:
+    return bool((memory_events["device"] == "cpu").all())
+
+
+def _allocated(
+    cpu_ops: pd.DataFrame, memory_events: pd.DataFrame, first: int, *, on_host: bool
+) -> pd.DataFrame:
     """Return the bytes that forward operators allocated on the GPU (without one, on the CPU)."""
-    on_host = (memory_events["device"] == "cpu").to_numpy()
-    where = on_host if on_host.all() else ~on_host
+    where = (memory_events["device"] == "cpu").to_numpy() == on_host
     counted = where & (memory_events["step"] >= first).to_numpy()
     events = filtered(memory_events[[*WHERE, "op", "size_bytes"]], counted)
     row = calltree.rows_of(cpu_ops, events)
@@ -242,9 +250,7 @@ def _tables(tree: pd.DataFrame, passes: int, config: Config) -> dict[str, Table]
     }
 
 
-def _metrics(own: pd.DataFrame, kernels: pd.DataFrame) -> dict[str, Metric]:
-    if kernels.empty:
-        return {}
+def _metrics(own: pd.DataFrame) -> dict[str, Metric]:
     device = own[["forward_device_ns", "backward_device_ns"]].sum(axis=1)
     if not device.sum() > 0:
         return {}
@@ -269,12 +275,10 @@ def _charts(time: str) -> tuple[Chart, ...]:
     )
 
 
-def _abstentions(
-    memory_events: pd.DataFrame, tree: pd.DataFrame, steps: int
-) -> tuple[Abstention, ...]:
+def _abstentions(has_memory: bool, tree: pd.DataFrame, steps: int) -> tuple[Abstention, ...]:
     reasons = (
         (
-            memory_events.empty,
+            not has_memory,
             "memory of modules",
             "no allocation was recorded: set profile_memory",
         ),

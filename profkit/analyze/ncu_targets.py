@@ -9,6 +9,8 @@ import pandas as pd
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.costs.attribution import OPS
 from profkit.analyze.costs.roofline import KERNEL, compute_kernels
+from profkit.analyze.shared.large_table import LargeTable
+from profkit.analyze.shared.step_spans import step_spans
 from profkit.analyze.shared.step_windows import step_windows
 from profkit.core.hardware import Hardware
 from profkit.core.result import Abstention, Metric, Result, table
@@ -34,8 +36,8 @@ class Config(Settings):
 
 @analysis(title="Nsight Compute candidates")
 def analyze(
-    kernels: Annotated[pd.DataFrame, _LAUNCHED],
-    cpu_ops: Annotated[pd.DataFrame, OPS],
+    kernels: Annotated[LargeTable, _LAUNCHED],
+    cpu_ops: Annotated[LargeTable, OPS],
     steps: pd.DataFrame,
     hardware: Hardware,
     config: Config,
@@ -48,9 +50,8 @@ def analyze(
     measures to meet each kernel down to that row once. With ``tools.ncu.targets=auto`` it measures
     as many of these as its budget allows.
     """
-    windows, missing = step_windows(steps, kernels, skip_first=0)
-    rows = compute_kernels(kernels, cpu_ops, windows, hardware)
-    rows = rows[rows["rank"] == rows["rank"].min()]
+    windows, missing = step_windows(steps, step_spans(kernels), skip_first=0)
+    rows = _of_first_rank(kernels, cpu_ops, windows, hardware)
     if rows.empty:
         return Result.abstain("Nsight Compute candidates", "no compute kernel was recorded")
     launched, step = _one_step(rows)
@@ -67,6 +68,19 @@ def analyze(
         tables={"targets": table(shown, title="Kernels by what they could save in a step")},
         abstentions=(*missing, *_abstentions(ranked)),
     )
+
+
+def _of_first_rank(
+    kernels: LargeTable, cpu_ops: LargeTable, windows: pd.DataFrame, hardware: Hardware
+) -> pd.DataFrame:
+    """Return the compute kernels of the lowest rank that has any in the steps."""
+    has_operators = any(cpu_ops.groups())
+    for rank in sorted({rank for group in kernels.groups() for rank in group}):
+        own = (kernels.of_ranks({rank}), cpu_ops.of_ranks({rank}))
+        rows = compute_kernels(*own, windows, hardware, has_operators=has_operators)
+        if len(rows):
+            return rows
+    return pd.DataFrame()
 
 
 def _one_step(rows: pd.DataFrame) -> tuple[pd.DataFrame, int]:

@@ -3,13 +3,16 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
 
-from profkit.analyze.base import analysis
+from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.lanes import Lanes, fitting
+from profkit.analyze.shared.large_table import LargeTable, batches
+from profkit.analyze.shared.step_spans import step_spans
 from profkit.analyze.shared.step_windows import WHERE, step_windows, with_clock
 from profkit.core.formatting import ranks_and_repeats
 from profkit.core.result import Abstention, Chart, Metric, Result, table
@@ -21,6 +24,7 @@ _GAIN = (
 )
 _DEVICE = [*WHERE, "device"]
 _TIMES = ["communication_ns", "hidden_ns", "exposed_ns"]
+_KERNELS = Columns("rank repeat device name kind start_ns end_ns step collective")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +40,10 @@ class Config(Settings):
 
 @analysis(title="Communication overlap")
 def analyze(
-    kernels: pd.DataFrame, steps: pd.DataFrame, collectives: pd.DataFrame, config: Config
+    kernels: Annotated[LargeTable, _KERNELS],
+    steps: pd.DataFrame,
+    collectives: pd.DataFrame,
+    config: Config,
 ) -> Result:
     """Which share of the communication time do compute kernels hide, and what is exposed?
 
@@ -46,19 +53,19 @@ def analyze(
     and that is the time of the step on its slowest rank. Where a rank has several GPUs, times
     are the mean over those that communicate.
     """
-    if kernels.empty:
+    on_gpu = step_spans(kernels)
+    if on_gpu.empty:
         reason = "no GPU work was recorded: the breakdown has what the CPU communicated"
         return Result.abstain("communication overlap", reason)
-    kind = kernels["kind"]
-    communication = kernels[(kind == "communication").to_numpy()]
-    if communication.empty:
+    windows, missing = step_windows(steps, on_gpu, config.skip_first)
+    windows = with_clock(windows)
+    found = list(_of_ranks(windows, kernels, collectives))
+    if not found:
         return Result.abstain("communication overlap", "no communication kernel was recorded")
-    windows, missing = step_windows(steps, kernels, config.skip_first)
-    compute = kernels[(kind == "compute").to_numpy()]
-    by_step = _by_step(with_clock(windows), communication, compute)
+    whole, of_operations = (pd.concat(parts) for parts in zip(*found, strict=True))
+    by_step = _by_step(windows, whole)
     by_rank = _by_rank(by_step)
-    named = communication.assign(operation=_operations(communication, collectives))
-    by_operation = _by_operation(with_clock(windows), named, compute)
+    by_operation = _by_operation(windows, of_operations)
     note = _note(by_step)
     return Result(
         metrics=_metrics(by_step),
@@ -79,12 +86,22 @@ def analyze(
     )
 
 
-def _by_step(
-    windows: pd.DataFrame, communication: pd.DataFrame, compute: pd.DataFrame
-) -> pd.DataFrame:
+def _of_ranks(
+    windows: pd.DataFrame, kernels: LargeTable, collectives: pd.DataFrame
+) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+    """Yield what `_in_steps` returns of all communication of some ranks, and of each operation."""
+    for frames, rows in batches(LargeTable.of(windows), kernels):
+        communication = rows[(rows["kind"] == "communication").to_numpy()]
+        if len(communication):
+            compute = rows[(rows["kind"] == "compute").to_numpy()]
+            named = communication.assign(operation=_operations(communication, collectives))
+            whole = _in_steps(frames, communication.assign(operation="all"), compute)
+            yield whole, _in_steps(frames, named, compute)
+
+
+def _by_step(windows: pd.DataFrame, whole: pd.DataFrame) -> pd.DataFrame:
     """Return one row per rank, repeat and step: the mean over its devices that communicate."""
-    means = _in_steps(windows, communication.assign(operation="all"), compute)
-    means = means.drop(columns="operation")
+    means = whole.drop(columns="operation")
     # A step without communication is one with 0 of it, not an unknown one.
     rows = windows[[*WHERE, "step", "step_time_ns"]].merge(means, how="left", on=[*WHERE, "step"])
     rows = rows.fillna(0).astype({"communication_ns": np.int64, "hidden_ns": np.int64})
@@ -100,6 +117,8 @@ def _in_steps(
     frames = named.merge(windows[[*WHERE, "step", "start_ns", "end_ns"]], on=WHERE)
     tables = fitting([communication, compute, frames], _DEVICE)
     parts = [part for own in tables for part in _of_operations(*own)]
+    if not parts:  # of ranks without steps that count
+        return frames[[*WHERE, "step", "operation"]].assign(communication_ns=0.0, hidden_ns=0.0)
     # Devices of one rank wait at the same time: a sum could be longer than the step.
     of_devices = pd.concat(parts).sort_values(_DEVICE, kind="stable").drop(columns="device")
     means = of_devices.groupby([*WHERE, "step", "operation"], observed=True).mean()
@@ -133,12 +152,10 @@ def _operations(communication: pd.DataFrame, collectives: pd.DataFrame) -> "pd.S
     return operation.where(operation != "", communication["name"].astype(object))
 
 
-def _by_operation(
-    windows: pd.DataFrame, communication: pd.DataFrame, compute: pd.DataFrame
-) -> pd.DataFrame:
+def _by_operation(windows: pd.DataFrame, of_operations: pd.DataFrame) -> pd.DataFrame:
     """Return one row per operation and rank, in ns per step, those with the most to gain first."""
     key = ["rank", "operation"]
-    sums = _in_steps(windows, communication, compute).groupby(key, observed=True)[_TIMES[:2]].sum()
+    sums = of_operations.groupby(key, observed=True)[_TIMES[:2]].sum()
     steps, lasted = (
         windows.groupby("rank", observed=True)["step_time_ns"].agg(how) for how in ("size", "sum")
     )

@@ -12,6 +12,7 @@ from pydantic import PositiveInt
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.division import names
 from profkit.analyze.shared import intervals, matrix
+from profkit.analyze.shared.large_table import LargeTable, batches
 from profkit.analyze.shared.matrix import Layer
 from profkit.analyze.shared.representative_ranks import representative
 from profkit.analyze.shared.step_times import UnprofiledSteps, with_step_times
@@ -51,8 +52,8 @@ class Config(Settings):
 @analysis(title="Ranks and steps", compares_ranks=True)
 def analyze(  # noqa: PLR0913, PLR0917 - each names a table
     steps: pd.DataFrame,
-    cpu_ops: Annotated[pd.DataFrame, _OPS],
-    kernels: Annotated[pd.DataFrame, _OPS],
+    cpu_ops: Annotated[LargeTable, _OPS],
+    kernels: Annotated[LargeTable, _OPS],
     unprofiled: UnprofiledSteps,
     causes: Result | None,
     stragglers: Result | None,
@@ -70,7 +71,7 @@ def analyze(  # noqa: PLR0913, PLR0917 - each names a table
     layers = [
         *_whole_steps(unprofiled, steps, causes, config.skip_first),
         *_of_causes(causes, config.most_causes),
-        *_of_phases(_counted(cpu_ops, steps, config), _counted(kernels, steps, config)),
+        *_of_phases(cpu_ops, kernels, steps, config),
         *_waited_for(stragglers, steps),
     ]
     if not layers:
@@ -152,15 +153,19 @@ def _counted(rows: pd.DataFrame, steps: pd.DataFrame, config: Config) -> pd.Data
     return rows[inside]
 
 
-def _of_phases(cpu_ops: pd.DataFrame, kernels: pd.DataFrame) -> Iterator[Layer]:
+def _of_phases(
+    cpu_ops: LargeTable, kernels: LargeTable, steps: pd.DataFrame, config: Config
+) -> Iterator[Layer]:
     """Yield the time in each phase, of the program and of the GPU."""
-    sides = (("CPU", cpu_ops), ("GPU", kernels))
-    for side, rows in sides:
-        times = _phase_times(rows)
+    of_cpu, of_gpu = (
+        pd.concat([_phase_times(_counted(rows, steps, config)) for [rows] in batches(table)])
+        for table in (cpu_ops, kernels)
+    )
+    for side, times in (("CPU", of_cpu), ("GPU", of_gpu)):
         for phase, title in _PHASES.items():
-            own = times[times["phase"] == phase]
+            own = times[(times["phase"] == phase).to_numpy()]
             if len(own):
-                name = f"{title}, {side}" if len(kernels) else title
+                name = f"{title}, {side}" if len(of_gpu) else title
                 yield _layer(name, "Phase", own, "time_ns")
 
 

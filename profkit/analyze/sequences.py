@@ -8,12 +8,15 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
 from profkit.analyze._repeated_sequences import Repeat, distinct, maximal_repeats
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import calltree
 from profkit.analyze.shared.glob_match import matching
+from profkit.analyze.shared.large_table import LargeTable, ranks_in_batches
+from profkit.analyze.shared.representative_ranks import by_gpu_time, fitting, left_out
+from profkit.analyze.shared.step_spans import spans
 from profkit.analyze.shared.step_windows import WHERE
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
@@ -31,6 +34,10 @@ _FUSION_NOTE = (
     "The saving is the time of all but the longest of a run; gaps between them would come on top."
 )
 _OPS = Columns("rank repeat op parent name start_ns end_ns")
+_KERNELS = Columns(
+    "rank repeat device stream name kind start_ns end_ns op step phase module", narrow="op"
+)
+_Launched = dict[tuple[str, bytes], dict[str, str | int]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,13 +67,18 @@ class Config(Settings):
     operators: tuple[str, ...] = ("aten::*",)
     """Patterns of operators whose kernel sequences are compared; the outermost that fits counts."""
 
+    most_kernels: PositiveInt = 1_000_000
+    """Kernels, copies and sets of all ranks; of more, those of ranks that stand for all."""
+
     max_rows: int = 50
     """Rows kept of each table."""
 
 
 @analysis(title="Kernel sequences")
 def analyze(
-    kernels: pd.DataFrame, cpu_ops: Annotated[pd.DataFrame, _OPS], config: Config
+    kernels: Annotated[LargeTable, _KERNELS],
+    cpu_ops: Annotated[LargeTable, _OPS],
+    config: Config,
 ) -> Result:
     """What repeats on each stream, and which short elementwise kernels could be one?
 
@@ -76,8 +88,11 @@ def analyze(
     as each reads and writes about the same tensors from memory, and that no gap is left between:
     it is an upper bound where they work on different tensors.
     """
-    kept = (kernels["step"] >= config.skip_first).to_numpy()
-    rows = kernels[kept] if kept.any() else kernels
+    most = fitting(kernels, config.most_kernels)
+    ranks, count = by_gpu_time(spans(kernels, WHERE), most)
+    chosen = kernels.only(ranks)
+    rows = chosen.where(lambda work: (work["step"] >= config.skip_first).to_numpy())
+    rows = rows if len(rows) else chosen.whole()
     if rows.empty:
         return Result.abstain("kernel sequences", "no GPU work was recorded")
     rows = rows.sort_values([*_TRACK, "start_ns"], kind="stable", ignore_index=True)
@@ -97,7 +112,10 @@ def analyze(
             _frequent(repeats, rows, total), fused, _launched(cpu_ops, rows, took, config), config
         ),
         charts=_charts(fused),
-        abstentions=_abstentions(repeats, config),
+        abstentions=(
+            *_abstentions(repeats, config),
+            *left_out("kernel sequences", ranks, count, "most_kernels"),
+        ),
     )
 
 
@@ -185,9 +203,28 @@ def _fusible(
 
 
 def _launched(
-    cpu_ops: pd.DataFrame, rows: pd.DataFrame, took: NDArray[np.int64], config: Config
+    cpu_ops: LargeTable, rows: pd.DataFrame, took: NDArray[np.int64], config: Config
 ) -> pd.DataFrame:
     """Return the sequences of two and more kernels that the outermost matching operators launch."""
+    found: _Launched = {}
+    ranks = set(rows["rank"].tolist())
+    for batch in ranks_in_batches([cpu_ops.groups()]):
+        if kept := batch & ranks:
+            own = rows["rank"].isin(kept).to_numpy()
+            _add_launched(found, cpu_ops.of_ranks(kept), rows[own], took[own], config)
+    order = ["count", "time_ns"]
+    result = pd.DataFrame(list(found.values()))
+    return result.sort_values(order, ascending=False, ignore_index=True) if found else result
+
+
+def _add_launched(
+    found: "_Launched",
+    cpu_ops: pd.DataFrame,
+    rows: pd.DataFrame,
+    took: NDArray[np.int64],
+    config: Config,
+) -> None:
+    """Add the sequences that operators of some ranks launch, by operator and kernels."""
     top = _outermost(cpu_ops, rows, config)
     known = np.flatnonzero(top >= 0)
     known = known[np.lexsort((rows["start_ns"].to_numpy(np.int64)[known], top[known]))]
@@ -197,7 +234,6 @@ def _launched(
     length = (cpu_ops["end_ns"] - cpu_ops["start_ns"]).to_numpy(np.int64)
     operator = cpu_ops["name"].astype(object).to_numpy()
     code, names = rows["name"].cat.codes.to_numpy(), rows["name"].astype(object)
-    found: dict[tuple[str, bytes], dict[str, str | int]] = {}
     for first, last in zip(begin[several], end[several], strict=True):
         work = known[first:last]
         op = int(top[work[0]])
@@ -211,9 +247,6 @@ def _launched(
             }
         for name, more in (("count", 1), ("time_ns", took[work].sum()), ("cpu_ns", length[op])):
             row[name] = int(row[name]) + int(more)
-    order = ["count", "time_ns"]
-    result = pd.DataFrame(list(found.values()))
-    return result.sort_values(order, ascending=False, ignore_index=True) if found else result
 
 
 def _outermost(cpu_ops: pd.DataFrame, rows: pd.DataFrame, config: Config) -> calltree.Rows:

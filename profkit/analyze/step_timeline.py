@@ -1,6 +1,6 @@
 """Timeline: a typical and the worst step of all ranks on one clock, and the whole recording."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any
 
@@ -14,12 +14,13 @@ from profkit.analyze.division import divided_ranks
 from profkit.analyze.division.calls_of_use import divides
 from profkit.analyze.division.periods import Periods, periods, slowest_ns
 from profkit.analyze.shared.large_table import LargeTable
-from profkit.analyze.shared.launch_calls import CALLS, launches
+from profkit.analyze.shared.launch_calls import CALLS
+from profkit.analyze.shared.step_spans import operator_spans
 from profkit.analyze.shared.step_windows import extents, filtered, of_repeat
 from profkit.analyze.tracks.levels import levels, memory_lines, pieces
 from profkit.analyze.tracks.of_rank import Recorded
 from profkit.analyze.tracks.shown_ranks import ShownRank, shown_ranks
-from profkit.analyze.tracks.track import encoded, kept
+from profkit.analyze.tracks.track import Track, encoded, kept
 from profkit.core.drawing import Detail, Drawing
 from profkit.core.result import Result
 from profkit.core.settings import Settings
@@ -81,9 +82,9 @@ class _Chosen:
 @analysis(title="Timeline")
 def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     steps: pd.DataFrame,
-    cpu_ops: Annotated[pd.DataFrame, _OPS],
-    kernels: Annotated[pd.DataFrame, _KERNELS],
-    runtime_calls: Annotated[pd.DataFrame, CALLS],
+    cpu_ops: Annotated[LargeTable, _OPS],
+    kernels: Annotated[LargeTable, _KERNELS],
+    runtime_calls: Annotated[LargeTable, CALLS],
     annotations: pd.DataFrame,
     python_calls: Annotated[LargeTable, _PYTHON],
     collectives: pd.DataFrame,
@@ -101,11 +102,11 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     took longest. Ranks are put on one clock by the ends of their collectives. Time in which the GPU
     does nothing has the cause that the verdict gives it.
     """
-    if cpu_ops.empty and kernels.empty:
+    if not any((*cpu_ops.groups(), *kernels.groups())):
         return Result.abstain("a timeline", "neither operators nor kernels were recorded")
-    misplaced = divided_ranks.misplaced(kernels, launches(kernels, runtime_calls))
-    kernels = filtered(kernels, ~misplaced)
-    found = periods(steps, cpu_ops, kernels, config.skip_first)
+    on_cpu = operator_spans(cpu_ops)
+    on_gpu, _ = divided_ranks.placed_spans(kernels, runtime_calls)
+    found = periods(steps, on_cpu, on_gpu, config.skip_first)
     if found.rows.empty:
         return Result.abstain("a timeline", "what was recorded took no time")
     repeat = int(found.rows["repeat"].min())
@@ -116,21 +117,38 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     memory = filtered(memory, memory["allocated_bytes"] >= 0)
     chosen = _chosen(rows, shown)
     python = python_calls.where(lambda calls: divides(calls) | _in_any(calls, chosen, shown))
-    tables = {"ops": cpu_ops, "kernels": kernels, "calls": runtime_calls, "python": python}
+    tables: dict[str, pd.DataFrame | LargeTable] = {"ops": cpu_ops, "kernels": kernels}
+    tables |= {"calls": runtime_calls, "python": python}
     tables |= divided_ranks.sampled_tables(samples=samples, threads=threads, pauses=pauses)
-    tables |= {"annotations": annotations, "collectives": collectives, "memory": memory}
-    recorded = list(_recorded(replace(found, rows=rows), tables, matched, shown))
-    data = _whole(recorded, shown, rows, steps, config)
-    data |= {"ranks_recorded": int(rows["rank"].nunique()), "repeat": repeat}
-    details = tuple(_detail(recorded, one, data["start_ns"], config) for one in chosen)
-    del data["start_ns"]
+    others = {"annotations": annotations, "collectives": collectives, "memory": memory}
+    span = _span([on_cpu, on_gpu], repeat, shown)
+    windows = pieces(*span, config.pieces)
+    of_whole: list[dict[str, Any]] = []
+    tracks: list[list[Track]] = [[] for _ in chosen]
+    lines: list[list[dict[str, Any]]] = [[] for _ in chosen]
+    for one in _recorded(replace(found, rows=rows), tables, others, matched, shown):
+        of_whole += levels(one, windows)
+        for at, part in enumerate(chosen):
+            tracks[at] += one.tracks(part.window)
+            lines[at] += memory_lines(one, part.window, config.max_points)
+        del one
+    data = _whole(span, of_whole, shown, rows, steps)
+    data |= {
+        "pieces": len(windows),
+        "ranks_recorded": int(rows["rank"].nunique()),
+        "repeat": repeat,
+    }
+    details = tuple(
+        _detail(*part, span[0], config) for part in zip(chosen, tracks, lines, strict=True)
+    )
     drawing = Drawing(kind="timeline", title="Timeline", data=data, details=details)
     return Result(drawings={"timeline": drawing})
 
 
 def _recorded(
     found: Periods,
-    tables: dict[str, pd.DataFrame],
+    tables: Mapping[str, pd.DataFrame | LargeTable],
+    others: Mapping[str, pd.DataFrame],
     matched: MatchedCollectives,
     shown: Sequence[ShownRank],
 ) -> Iterator[Recorded]:
@@ -138,23 +156,24 @@ def _recorded(
     late = divided_ranks.with_late_rank(matched)
     key = ["rank", "repeat", "collective"]
     met = late[[*key, "meeting", "wait_ns", "last"]]
-    every = tables["collectives"].merge(met, how="left", on=key)
+    every = others["collectives"].merge(met, how="left", on=key)
     every = every.fillna({"meeting": -1, "wait_ns": -1, "last": False})
     every = every.astype({"meeting": np.int64, "wait_ns": np.int64, "last": np.bool_})
     chosen = {one.rank: one for one in shown}
     rows = found.rows[found.rows["rank"].isin(chosen).to_numpy()]
-    others = ("annotations", "memory", "collectives")
-    of_rank = {name: table for name, table in tables.items() if name not in others}
-    of_rank["collectives"] = late
+    of_rank = {**tables, "collectives": late}
     for rank, time in divided_ranks.divided(replace(found, rows=rows), of_rank):
-        yield Recorded(
+        made = Recorded(
             rank=rank,
             time=time,
-            annotations=of_repeat(tables["annotations"], rank.where),
+            annotations=of_repeat(others["annotations"], rank.where),
             collectives=of_repeat(every, rank.where),
-            memory=of_repeat(tables["memory"], rank.where),
+            memory=of_repeat(others["memory"], rank.where),
             offset_ns=chosen[rank.where[0]].offset_ns,
         )
+        del rank, time
+        yield made
+        del made
 
 
 def _chosen(rows: pd.DataFrame, shown: Sequence[ShownRank]) -> list[_Chosen]:
@@ -194,29 +213,31 @@ def _window(rows: pd.DataFrame, shown: Sequence[ShownRank]) -> tuple[int, int]:
     return int((own["start_ns"] - moved).min()), int((own["end_ns"] - moved).max())
 
 
+def _span(work: Sequence[pd.DataFrame], repeat: int, shown: Sequence[ShownRank]) -> tuple[int, int]:
+    """Return the first start and last end of the `work` of all shown ranks, on the common clock."""
+    ends = pd.concat([extents(part) for part in work if len(part)])
+    offsets = {one.rank: one.offset_ns for one in shown}
+    ends = ends[ends.index.isin([(rank, repeat) for rank in offsets])]
+    moved = np.array([offsets[int(rank)] for rank, _ in ends.index], dtype=np.int64)
+    start = int((ends["first"].to_numpy(np.int64) - moved).min())
+    return start, int((ends["last"].to_numpy(np.int64) - moved).max())
+
+
 def _whole(
-    recorded: Sequence[Recorded],
+    span: tuple[int, int],
+    tracks: Sequence[Mapping[str, Any]],
     shown: Sequence[ShownRank],
     rows: pd.DataFrame,
     steps: pd.DataFrame,
-    config: Config,
 ) -> dict[str, Any]:
-    """Return the whole recording: ranks, steps, and how busy each track is in each piece."""
-    work = [part for one in recorded for part in (one.rank.ops, one.rank.kernels) if len(part)]
-    ends = pd.concat([extents(part) for part in work])
-    offsets = {one.rank: one.offset_ns for one in shown}
-    moved = np.array([offsets[int(rank)] for rank, _ in ends.index], dtype=np.int64)
-    start = int((ends["first"].to_numpy(np.int64) - moved).min())
-    end = int((ends["last"].to_numpy(np.int64) - moved).max())
-    windows = pieces(start, end, config.pieces)
+    """Return the whole recording: ranks, steps, and how busy each of the `tracks` is."""
+    start, end = span
     reference = shown[0]
     marked = of_repeat(steps, (reference.rank, int(rows["repeat"].iloc[0]))).head(_MARKED)
     begin = marked["start_ns"].to_numpy(np.int64) - reference.offset_ns - start
     length = (marked["end_ns"] - marked["start_ns"]).to_numpy(np.int64)
     return {
-        "start_ns": start,
         "length_ns": end - start,
-        "pieces": len(windows),
         "ranks": [asdict(one) | {"roles": list(one.roles)} for one in shown],
         "steps": {
             "step": marked["step"].tolist(),
@@ -224,20 +245,22 @@ def _whole(
             "dur_ns": length.tolist(),
             "is_steady": [int(step in set(rows["step"])) for step in marked["step"]],
         },
-        "tracks": [level for one in recorded for level in levels(one, windows)],
+        "tracks": [*tracks],
     }
 
 
 def _detail(
-    recorded: Sequence[Recorded], chosen: _Chosen, origin_ns: int, config: Config
+    chosen: _Chosen,
+    every: list[Track],
+    lines: Sequence[Mapping[str, Any]],
+    origin_ns: int,
+    config: Config,
 ) -> Detail:
     """Return everything that ran in one step, in ns since its first rank began it."""
     start, end = chosen.window
-    every = [track for one in recorded for track in one.tracks(chosen.window)]
     tracks, left_out = kept(every, config.max_slices)
     data = encoded(tracks, start)
-    lines = (memory_lines(one, chosen.window, config.max_points) for one in recorded)
-    data["tracks"] += [line for of_rank in lines for line in of_rank]
+    data["tracks"] += lines
     data |= {
         "step": chosen.step,
         "role": chosen.role,

@@ -2,19 +2,20 @@
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from profkit.analyze._late_rank import OF_SOME_RANKS
 from profkit.analyze._lateness import Cause, fell_behind
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared.glob_match import matching
+from profkit.analyze.shared.large_table import LargeTable
 from profkit.analyze.shared.late_hosts import by_host, late_ranks
 from profkit.analyze.shared.matrix import values
-from profkit.analyze.shared.step_windows import by_repeat
+from profkit.analyze.shared.step_windows import positions_by_repeat
 from profkit.core.drawing import Drawing
 from profkit.core.formatting import duration
 from profkit.core.result import Abstention, Finding, Metric, Result, Severity, Table, table
@@ -32,10 +33,13 @@ _WHY_LATE = {
 _MOSTLY = 0.5
 _OTHERS = 2**31 - 1
 _MOST_CELLS = 12_000
-_Timelines = Callable[[tuple[int, int]], pd.DataFrame]
-"""Returns the rows of a rank and repeat in the order of time, with a `key` for `fell_behind`."""
+_Timelines = Mapping[tuple[int, int], pd.DataFrame]
+"""Rows by rank and repeat."""
+_COMPARED = ["step", "name", "start_ns", "end_ns"]
+_MOST_NAMES = 1 << 32
 _BEFORE, _INSIDE = "before the step", "in the step"
 _OPS = Columns("rank repeat tid name start_ns end_ns step")
+_KERNELS = Columns("rank repeat stream name kind start_ns end_ns step")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,8 +59,8 @@ class Config(Settings):
 @analysis(title="Stragglers", compares_ranks=True)
 def analyze(
     collectives: pd.DataFrame,
-    cpu_ops: Annotated[pd.DataFrame, _OPS],
-    kernels: pd.DataFrame,
+    cpu_ops: Annotated[LargeTable, _OPS],
+    kernels: Annotated[LargeTable, _KERNELS],
     hosts: pd.DataFrame,
     config: Config,
 ) -> Result:
@@ -189,12 +193,13 @@ def _host_findings(hosts: pd.DataFrame) -> Iterator[Finding]:
             )
 
 
-def _causes(late: pd.DataFrame, cpu_ops: pd.DataFrame, kernels: pd.DataFrame) -> pd.DataFrame:
+def _causes(late: pd.DataFrame, cpu_ops: LargeTable, kernels: LargeTable) -> pd.DataFrame:
     """Return one row per collective of `late`, with where its last rank fell behind."""
     # Inside a call of Gloo the rank waits: that is not the cause of its lateness.
-    own = matching(cpu_ops["name"], _HOST_COMMUNICATION)
-    host = _timelines(cpu_ops[~own], "tid")
-    device = _timelines(kernels[(kernels["kind"] != "communication").to_numpy()], "stream")
+    host = _timelines(late, cpu_ops, "tid", lambda ops: ~matching(ops["name"], _HOST_COMMUNICATION))
+    device = _timelines(
+        late, kernels, "stream", lambda work: (work["kind"] != "communication").to_numpy()
+    )
     found = []
     for row in late.to_dict("records"):
         side = _late_at(row)
@@ -214,20 +219,30 @@ def _causes(late: pd.DataFrame, cpu_ops: pd.DataFrame, kernels: pd.DataFrame) ->
     )
 
 
-def _timelines(rows: pd.DataFrame, thread: str) -> _Timelines:
-    """Return what gives the timeline of a rank and repeat: most ranks are never the last.
+def _timelines(
+    late: pd.DataFrame,
+    rows: LargeTable,
+    thread: str,
+    is_compared: Callable[[pd.DataFrame], NDArray[np.bool_]],
+) -> _Timelines:
+    """Return the steps of `late` of each rank and repeat that is compared in one of them.
 
-    Threads are numbered as they first appear.
+    In the order of time, with a `key` for `fell_behind`. Threads are numbered as they first appear.
     """
-    events_of, names = by_repeat(rows), len(rows["name"].cat.categories)
-
-    @cache
-    def timeline(where: tuple[int, int]) -> pd.DataFrame:
-        ordered = events_of(where).sort_values("start_ns", kind="stable")
-        key = pd.factorize(ordered[thread])[0] * names + ordered["name"].cat.codes
-        return ordered[["step", "name", "start_ns", "end_ns"]].assign(key=key)
-
-    return timeline
+    steps = set(late["step"])
+    names: dict[str, int] = {}
+    found = {}
+    for rank in np.union1d(late["rank"], late["peer_rank"]).tolist():
+        of_rank = rows.of_ranks({rank})
+        of_rank = of_rank[is_compared(of_rank)]
+        codes = [names.setdefault(name, len(names)) for name in of_rank["name"].cat.categories]
+        for where, at in positions_by_repeat(of_rank).items():
+            ordered = of_rank.iloc[at].sort_values("start_ns", kind="stable")
+            name = np.array(codes, dtype=np.int64)[ordered["name"].cat.codes]
+            key = pd.factorize(ordered[thread])[0] * _MOST_NAMES + name
+            kept = ordered["step"].isin(steps).to_numpy()
+            found[where] = ordered[_COMPARED].assign(key=key)[kept]
+    return found
 
 
 def _since(cause: Cause | None) -> str:
@@ -249,13 +264,13 @@ def _late_at(row: Mapping[Hashable, Any]) -> str:
     return "device" if row["kind"] == "device" else ""
 
 
-def _cause(row: Mapping[Hashable, Any], timeline_of: _Timelines, side: str) -> Cause | None:
+def _cause(row: Mapping[Hashable, Any], timelines: _Timelines, side: str) -> Cause | None:
     """Return where the late rank fell behind its peer in the step; None if that is unknown."""
     until = "call_ns" if side == "host" else "start_ns"
     before = []
     for rank, end in ((row["rank"], row[until]), (row["peer_rank"], row[f"peer_{until}"])):
-        timeline = timeline_of((rank, row["repeat"]))
-        if timeline.empty:
+        timeline = timelines.get((rank, row["repeat"]))
+        if timeline is None:
             return None
         same = timeline["step"] == row["step"]
         before.append(timeline[same & (timeline["start_ns"] < end)])

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
+from profkit.analyze.shared.large_table import LargeTable
+from profkit.analyze.shared.step_spans import step_spans
 from profkit.analyze.shared.step_windows import WHERE, step_windows, with_clock
 from profkit.core.formatting import ranks_and_repeats
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
@@ -38,7 +40,7 @@ class Config(Settings):
 
 @analysis(title="Transfers")
 def analyze(
-    kernels: Annotated[pd.DataFrame, _KERNELS], steps: pd.DataFrame, config: Config
+    kernels: Annotated[LargeTable, _KERNELS], steps: pd.DataFrame, config: Config
 ) -> Result:
     """How many copies and sets run, of how many bytes, how long and how fast?
 
@@ -46,11 +48,12 @@ def analyze(
     Covered is the union, and its share is of the step time on the slowest rank. Pageable or
     pinned is the CPU's side, as the trace names it. Warm-up steps are left out.
     """
-    moves = kernels[kernels["kind"].isin(("copy", "set")).to_numpy()]
+    moves = kernels.where(lambda rows: rows["kind"].isin(("copy", "set")).to_numpy())
+    on_gpu = step_spans(kernels)
     if moves.empty:
-        reason = "no GPU work was recorded" if kernels.empty else "no copy or set was recorded"
+        reason = "no GPU work was recorded" if on_gpu.empty else "no copy or set was recorded"
         return Result.abstain("transfers", reason)
-    windows, missing = step_windows(steps, kernels, config.skip_first)
+    windows, missing = step_windows(steps, on_gpu, config.skip_first)
     rows = _counted(_described(moves), windows)
     if rows.empty:
         return Result.abstain("transfers", "none lies in the steps that count")

@@ -84,13 +84,20 @@ def test_what_is_read_in_portions_gives_what_the_whole_table_gives(name, tables)
     analysis = LARGE[name]
     given = example(analysis)
     given |= {table: tables[table] for table in analysis.tables if table in tables}
+    by_tool = [table for table in analysis.tables_by_tool if table in tables]
+    given |= {table: {"torch_profiler": tables[table]} for table in by_tool}
     portions = {table: in_portions(given[table], 1000) for table in analysis.large_tables}
     config = analysis.config()
     assert analysis.run(**given | portions, config=config) == analysis.run(**given, config=config)
 
 
 def in_portions(rows, size):
-    """Return a table of so many rows at a time, whose texts have categories of their own."""
+    """Return a table of so many rows at a time, whose texts have categories of their own.
+
+    Or those of each tool.
+    """
+    if isinstance(rows, dict):
+        return {tool: in_portions(of_tool, size) for tool, of_tool in rows.items()}
     parts = [rows[at : at + size].copy() for at in range(0, max(len(rows), 1), size)]
     for part in parts:
         for column in part.select_dtypes("category"):

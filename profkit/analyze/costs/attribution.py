@@ -46,21 +46,26 @@ class Costed:
     """Kernels; ``call`` is the position in `calls` of the operator that launched each, or -1."""
 
 
-def work(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, windows: pd.DataFrame) -> Costed:
-    """Return the operators that count and the kernels in the steps of `windows`."""
+def work(
+    cpu_ops: pd.DataFrame, kernels: pd.DataFrame, windows: pd.DataFrame, *, has_kernels: bool = True
+) -> Costed:
+    """Return the operators that count and the kernels in the steps of `windows`, of some ranks.
+
+    Operators ran on the CPU if no rank `has_kernels`.
+    """
     parent = calltree.rows_of(cpu_ops, cpu_ops, "parent")
     cost = costs(cpu_ops)
     delegates = _delegates(cpu_ops, cost, parent)
     known = _outermost((cost["kind"] != "").to_numpy() & ~delegates, parent)
     launched_by = calltree.nearest(calltree.rows_of(cpu_ops, kernels), parent, ~known)
-    launched_by = np.where(_in_step(kernels, windows), launched_by, -1)
-    if kernels.empty:
+    launched_by = np.where(in_step(kernels, windows), launched_by, -1)
+    if not has_kernels:
         spent = (cpu_ops["end_ns"] - cpu_ops["start_ns"]).to_numpy(np.int64)
     else:
         spent = calltree.sums(launched_by, _computing_ns(kernels), len(cpu_ops))
         # An operator that launched nothing ran on the CPU, or was cut off.
         known &= spent > 0
-    known &= _in_step(cpu_ops, windows)
+    known &= in_step(cpu_ops, windows)
     rows = np.flatnonzero(known)
     columns = ["rank", "repeat", "step", "name", "input_shapes"]
     cost = cost.iloc[rows]  # those of all operators would take a third of the memory from here on
@@ -71,11 +76,11 @@ def work(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, windows: pd.DataFrame) ->
     call = np.append(np.where(known, np.cumsum(known) - 1, -1), -1)[launched_by]
     return Costed(
         calls=_with_tf32(calls, kernels, call),
-        kernels=kernels.assign(call=call)[_in_step(kernels, windows)],
+        kernels=kernels.assign(call=call)[in_step(kernels, windows)],
     )
 
 
-def _in_step(rows: pd.DataFrame, windows: pd.DataFrame) -> NDArray[np.bool_]:
+def in_step(rows: pd.DataFrame, windows: pd.DataFrame) -> NDArray[np.bool_]:
     """Tell which rows are of a step that counts; all are where no step is known."""
     if (windows["step"] < 0).all():
         return np.ones(len(rows), dtype=np.bool_)

@@ -1,11 +1,13 @@
 """The roofline of operators and kernels: the best time that the hardware allows their costs."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.analyze.costs import PRODUCTS
-from profkit.analyze.costs.attribution import work
+from profkit.analyze.costs.attribution import in_step, work
 from profkit.core.hardware import Hardware
 from profkit.tables.kernel_names import function
 
@@ -26,7 +28,9 @@ _OF_PRODUCTS = {
 _OF_OTHERS = {"double": ("fp64",)}
 
 _KEY = ["name", "kind", "type"]
-_NUMBERS = ["flops", "bytes", "time_ns"]
+_OF_WORK = ("flops", "bytes")
+_KNOWN = tuple(f"{name}_known" for name in _OF_WORK)
+_NUMBERS = [*_OF_WORK, "time_ns"]
 
 KERNEL = ["name", "grid", "block"]
 """Columns that identify a kernel: its name and shape."""
@@ -91,14 +95,19 @@ def roofs(peaks: list[str], hardware: Hardware, low: float, high: float) -> pd.D
     return pd.DataFrame(lines, columns=["series", "flops_per_byte", "achieved_flops_per_s"])
 
 
-def by_shape(counted: pd.DataFrame, hardware: Hardware) -> pd.DataFrame:
+def by_shape(tallies: pd.DataFrame, hardware: Hardware) -> pd.DataFrame:
     """Return one row per operator, shapes and type, with the time lost against the roofline."""
-    rated = with_roofline(summed(counted, [*_KEY, "input_shapes"]), hardware)
+    rated = with_roofline(summed(tallies, [*_KEY, "input_shapes"]), hardware)
     return rated.assign(lost_ns=(rated["time_ns"] - rated["ideal_ns"]).clip(lower=0))
 
 
-def by_kernel(calls: pd.DataFrame, kernels: pd.DataFrame, hardware: Hardware) -> pd.DataFrame:
-    """Return one row per compute kernel, kind and type.
+def by_kernel(tallies: pd.DataFrame, hardware: Hardware) -> pd.DataFrame:
+    """Return one row per compute kernel, kind and type, of `tallied_kernels`."""
+    return with_roofline(summed(tallies, _KEY), hardware)
+
+
+def tallied_kernels(calls: pd.DataFrame, kernels: pd.DataFrame) -> pd.DataFrame:
+    """Return the sums of some ranks, one row per compute kernel, kind and type.
 
     Column ``call`` of `kernels` is the position in `calls` of the operator of each, -1 to leave it
     out. Kernels of one operator share its work in proportion to their time.
@@ -115,32 +124,47 @@ def by_kernel(calls: pd.DataFrame, kernels: pd.DataFrame, hardware: Hardware) ->
         bytes=operators["bytes"] * part,
         time_ns=spent,
     )
-    return with_roofline(summed(rows, _KEY), hardware)
+    return tallied(rows, _KEY)
 
 
-def summed(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+def tallied(rows: pd.DataFrame, keys: list[str], others: Sequence[str] = ()) -> pd.DataFrame:
+    """Return the sums of some ranks over equal `keys`, and those of `others`, for `summed`."""
+    groups = rows.astype(dict.fromkeys(keys, object)).groupby(keys, sort=False)
+    found = groups[[*_NUMBERS, *others]].sum()
+    found.insert(0, "calls", groups.size())
+    return found.assign(
+        **{f"{name}_known": groups[name].count() for name in _OF_WORK}
+    ).reset_index()
+
+
+def summed(tallies: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Return sums over equal `keys`, NaN where one of them is, those with most time first."""
-    plain = rows.astype(dict.fromkeys(keys, object))
-    groups = plain.groupby(keys, sort=False)
-    total = groups[_NUMBERS].sum()
-    for name in ("flops", "bytes"):
-        total[name] = total[name].where(groups[name].count() == groups.size())
-    total.insert(0, "calls", groups.size())
-    flat = total.reset_index()
+    total = tallies.groupby(keys, sort=False)[["calls", *_NUMBERS, *_KNOWN]].sum()
+    for name, known in zip(_OF_WORK, _KNOWN, strict=True):
+        total[name] = total[name].where(total[known] == total["calls"])
+    flat = total.drop(columns=[*_KNOWN]).reset_index()
     return flat.sort_values("time_ns", ascending=False, kind="stable", ignore_index=True)
 
 
 def compute_kernels(
-    kernels: pd.DataFrame, cpu_ops: pd.DataFrame, windows: pd.DataFrame, hardware: Hardware
+    kernels: pd.DataFrame,
+    cpu_ops: pd.DataFrame,
+    windows: pd.DataFrame,
+    hardware: Hardware,
+    *,
+    has_operators: bool,
 ) -> pd.DataFrame:
     """Return the compute kernels in `windows`, and how near their operators are to the roofline.
+
+    Those of some ranks; all of them if no rank `has_operators`.
 
     Columns besides those of `kernels`: function, duration_ns, and of the operator that launched
     each ``bound`` and ``roofline_share``, "" and NaN where that is not known.
     """
     shape = dict.fromkeys(KERNEL, object)
     if cpu_ops.empty:
-        rows = kernels[kernels["kind"] == "compute"].astype(shape)
+        inside = kernels[in_step(kernels, windows)] if has_operators else kernels
+        rows = inside[inside["kind"] == "compute"].astype(shape)
         share, bound = np.full(len(rows), np.nan), np.full(len(rows), "", dtype=object)
     else:
         costed = work(cpu_ops, kernels, windows)

@@ -1,5 +1,6 @@
 """The ranks of a recording, each with its periods divided among causes."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,27 +12,59 @@ from profkit.analyze.division import cpu, gpu
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.periods import Periods
 from profkit.analyze.division.recorded_rank import RecordedRank
-from profkit.analyze.shared.step_windows import WHERE, by_repeat
+from profkit.analyze.shared.large_table import LargeTable, batches, ranks_in_batches
+from profkit.analyze.shared.launch_calls import CALLS, launches
+from profkit.analyze.shared.step_spans import step_spans
+from profkit.analyze.shared.step_windows import WHERE, by_repeat, filtered
 from profkit.tables import schema
 from profkit.tables.rank_clocks import MatchedCollectives
 
 _FAR_NS = 10**12
 _BEFORE_NS = 10**6
+_OF_KERNELS = ("rank", "repeat", "step", "start_ns", "end_ns", "correlation")
 
 
 def divided(
-    found: Periods, tables: Mapping[str, pd.DataFrame]
+    found: Periods, tables: Mapping[str, pd.DataFrame | LargeTable]
 ) -> Iterator[tuple[RecordedRank, Partition]]:
     """Yield each rank and repeat that has periods, with the partition of their time.
 
     `tables` are those of `RecordedRank.of`, by name of its fields.
     """
-    own = {name: by_repeat(table) for name, table in tables.items()}
-    by_recording: dict[Any, pd.DataFrame] = dict(iter(found.rows.groupby(WHERE, observed=True)))
-    for (number, repeat), rows in by_recording.items():
-        where = int(number), int(repeat)
-        rank = RecordedRank.of(where, rows, **{name: of(where) for name, of in own.items()})
+    for where, rows, own in recorded(found, tables):
+        rank = RecordedRank.of(where, rows, **own)
         yield rank, (gpu if len(rank.kernels) else cpu).divide(rank)
+        # There is room for one rank with many rows, and not for the next one beside it.
+        del rank, rows, own
+
+
+def recorded(
+    found: Periods, tables: Mapping[str, pd.DataFrame | LargeTable]
+) -> Iterator[tuple[tuple[int, int], pd.DataFrame, dict[str, pd.DataFrame]]]:
+    """Yield each rank and repeat that has periods, with these and its rows of the `tables`.
+
+    Large tables are read a few ranks at a time; of their kernels, those are left out whose times
+    cannot be.
+    """
+    by_recording: dict[Any, pd.DataFrame] = dict(iter(found.rows.groupby(WHERE, observed=True)))
+    of_small = {
+        name: by_repeat(table) for name, table in tables.items() if isinstance(table, pd.DataFrame)
+    }
+    large = {name: table for name, table in tables.items() if isinstance(table, LargeTable)}
+    counts: Counter[int] = Counter()
+    for group in (group for table in large.values() for group in table.groups()):
+        counts.update(group)
+    ordered = {int(rank): counts[int(rank)] for rank, _ in by_recording}
+    for ranks in ranks_in_batches([[ordered]]):
+        rows = {name: table.of_ranks(ranks) for name, table in large.items()}
+        if large:
+            rows["kernels"], _ = placed(rows["kernels"], rows["calls"])
+        of = of_small | {name: by_repeat(table) for name, table in rows.items()}
+        for (number, repeat), periods in by_recording.items():
+            if number in ranks:
+                where = int(number), int(repeat)
+                yield where, periods, {name: of[name](where) for name in tables}
+        del rows, of
 
 
 def sampled_tables(**tables: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
@@ -42,7 +75,34 @@ def sampled_tables(**tables: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
     }
 
 
-def misplaced(kernels: pd.DataFrame, launched: pd.DataFrame) -> NDArray[np.bool_]:
+def placed_spans(kernels: LargeTable, calls: LargeTable) -> tuple[pd.DataFrame, Counter[str]]:
+    """Return the spans of the steps of the kernels that are `placed`, and sums of its counts."""
+    counts: Counter[str] = Counter()
+    parts = []
+    for work, launching in batches(kernels.narrowed(_OF_KERNELS), calls.narrowed(CALLS)):
+        rows, own = placed(work, launching)
+        counts.update(own)
+        parts.append(step_spans(LargeTable.of(rows)))
+    return pd.concat(parts, ignore_index=True), counts
+
+
+def placed(kernels: pd.DataFrame, calls: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
+    """Return the `kernels` whose times can be, and how many there are.
+
+    And how many are misplaced, and of the others without a launch.
+    """
+    launched = launches(kernels, calls)
+    is_misplaced = _misplaced(kernels, launched)
+    is_unknown = launched["call"].to_numpy() < 0
+    counts = {
+        "kernels": int((~is_misplaced).sum()),
+        "misplaced": int(is_misplaced.sum()),
+        "unlaunched": int(is_unknown[~is_misplaced].sum()),
+    }
+    return filtered(kernels, ~is_misplaced), counts
+
+
+def _misplaced(kernels: pd.DataFrame, launched: pd.DataFrame) -> NDArray[np.bool_]:
     """Tell which kernels lie long before or after their launch, which cannot be."""
     call = launched["start_ns"].to_numpy(np.int64)
     delay = kernels["start_ns"].to_numpy(np.int64) - call

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,12 @@ from profkit.analyze.division.parts import parts
 from profkit.analyze.division.periods import Periods
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.division.thread_waits import queued_share
+from profkit.analyze.shared.large_table import LargeTable
 from profkit.analyze.shared.step_windows import WHERE
 
 _MS = 1e6
 _WAITING = f"{gpu.EXPOSED}.waiting"
 _SMALL = 0.02
-_SMALL_ROWS = 300_000
 _CAUSES = (
     *("rank", "id", "title", "ms_per_step", "median_ms", "gain_ms", "share", "place"),
     "evidence",
@@ -76,31 +76,39 @@ class RankCauses:
     the tables of all are small."""
 
 
-def divided(found: Periods, tables: Mapping[str, pd.DataFrame]) -> Iterator[Divided]:
+def divided(found: Periods, tables: Mapping[str, pd.DataFrame | LargeTable]) -> Iterator[Divided]:
     """Yield the recordings of each rank, one after another, with their causes."""
     for rank, time in divided_ranks.divided(found, tables):
         causes = details(rank, time)
         rank.tidy()
         yield Divided(rank=rank, time=time, details=causes)
+        del rank, time, causes  # before the next one is read
 
 
-def divided_of(rank: int, found: Periods, tables: Mapping[str, pd.DataFrame]) -> list[Divided]:
+def divided_of(
+    rank: int, found: Periods, tables: Mapping[str, pd.DataFrame | LargeTable]
+) -> list[Divided]:
     """Return the recordings of one `rank` with their causes."""
     rows = found.rows[(found.rows["rank"] == rank).to_numpy()]
     return list(divided(replace(found, rows=rows), tables))
 
 
 def one_by_one(
-    found: Periods, tables: Mapping[str, pd.DataFrame], chosen: Sequence[int]
+    found: Periods,
+    tables: Mapping[str, pd.DataFrame | LargeTable],
+    chosen: Sequence[int],
+    *,
+    keeps_all: bool,
 ) -> list[RankCauses]:
     """Return what is kept of each rank: the parts of `chosen` ones, and all of the only one.
 
-    All is kept where the tables are small, too: it takes several times their memory.
+    Where it `keeps_all`, all of each: several times the memory of the tables.
     """
     ranks = []
-    kept = len(set(found.rows["rank"])) == 1 or sum(map(len, tables.values())) <= _SMALL_ROWS
-    for number, own in groupby(divided(found, tables), lambda one: one.rank.where[0]):
-        of_rank = list(own)
+    recordings = divided(found, tables)
+    repeats = found.rows.groupby("rank")["repeat"].nunique()
+    for number, count in zip(repeats.index.tolist(), repeats.tolist(), strict=True):
+        of_rank = list(islice(recordings, count))
         kept_parts = [one.parts() for one in of_rank] if number in chosen else []
         ranks.append(
             RankCauses(
@@ -110,9 +118,10 @@ def one_by_one(
                 launching_ns=np.sum([one.rank.launching_ns for one in of_rank], axis=0),
                 queued=max(queued_share(one.rank) for one in of_rank),
                 parts=kept_parts,
-                whole=of_rank if kept else [],
+                whole=of_rank if keeps_all or len(repeats) == 1 else [],
             )
         )
+        del of_rank
     return ranks
 
 

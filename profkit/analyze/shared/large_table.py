@@ -1,12 +1,17 @@
 """A large table as a frame that takes little more memory to read than to keep, or in portions.
 
+Or of a few whole ranks at a time: see `batches`.
+
 Columns are filled some rows at a time: what Arrow decodes as a whole is there twice, and what it
 then frees in small pieces is of no use for what is large.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+import inspect
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -15,7 +20,13 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pandas.api.types import union_categoricals
 
+from profkit.core.rank_spans import EVERY_RANK, RankSpan
+
+T = TypeVar("T")
+
 _ROWS_AT_ONCE = 1 << 17
+_ROWS_OF_BATCH = 1 << 18
+"""Rows of all tables after which no further rank is added to a batch."""
 _FEW_TEXTS = np.iinfo(np.int16).max
 _NARROW = np.iinfo(np.int32).max
 
@@ -32,6 +43,25 @@ class LargeTable:
         """Return a table that is in memory as one portion."""
         return cls(lambda: iter((rows,)))
 
+    def groups(self) -> Sequence[Mapping[int, int]]:
+        """Return how many rows each rank has in each portion."""
+        return [Counter(rows["rank"].tolist()) for rows in self.portions()]
+
+    def of_ranks(self, ranks: Collection[int]) -> pd.DataFrame:
+        """Return the rows of some ranks in their order."""
+        return self.where(lambda rows: rows["rank"].isin([*ranks]).to_numpy())
+
+    def only(self, ranks: Collection[int]) -> "LargeTable":
+        """Return the table with the rows of some ranks alone."""
+        chosen = [*ranks]
+        return LargeTable(
+            lambda: (rows[rows["rank"].isin(chosen).to_numpy()] for rows in self.portions())
+        )
+
+    def narrowed(self, names: Sequence[str]) -> "LargeTable":
+        """Return the table with some of its columns alone."""
+        return LargeTable(lambda: (rows[[*names]] for rows in self.portions()))
+
     def where(self, wanted: Callable[[pd.DataFrame], NDArray[np.bool_]]) -> pd.DataFrame:
         """Return the rows of which `wanted` holds, in their order."""
         found = Gathered()
@@ -42,6 +72,53 @@ class LargeTable:
     def whole(self) -> pd.DataFrame:
         """Return all rows."""
         return joined([*self.portions()])
+
+
+def in_portions(function: Callable[..., T], names: Collection[str]) -> Callable[..., T]:
+    """Return `function` that may also be given frames, or some by tool, for parameters `names`."""
+    if not names:
+        return function
+
+    def large(given: Any) -> Any:
+        if isinstance(given, dict):
+            return {tool: large(rows) for tool, rows in given.items()}
+        return LargeTable.of(given) if isinstance(given, pd.DataFrame) else given
+
+    @wraps(function)
+    def run(*args: Any, **inputs: Any) -> T:
+        inputs |= dict(zip(inspect.signature(function).parameters, args, strict=False))
+        return function(**inputs | {name: large(inputs[name]) for name in names if name in inputs})
+
+    return run
+
+
+def batches(*tables: LargeTable) -> Iterator[list[pd.DataFrame]]:
+    """Yield the rows of whole ranks of all `tables`, of `ranks_in_batches`."""
+    for ranks in ranks_in_batches([table.groups() for table in tables]):
+        yield [table.of_ranks(ranks) for table in tables]
+
+
+def ranks_in_batches(
+    groups: Iterable[Sequence[Mapping[int, int]]], ranks_in: RankSpan = EVERY_RANK
+) -> Iterator[set[int]]:
+    """Yield batches of ranks, at least one: an empty one where none has rows.
+
+    `groups` has the rows of each rank in the parts of each table; a batch has about
+    `_ROWS_OF_BATCH` of all.
+    """
+    rows: Counter[int] = Counter()
+    for of_table in groups:
+        for group in of_table:
+            rows.update({rank: count for rank, count in group.items() if rank in ranks_in})
+    batch: set[int] = set()
+    count = 0
+    for rank, own in rows.items():
+        if batch and count + own > _ROWS_OF_BATCH:
+            yield batch
+            batch, count = set(), 0
+        batch.add(rank)
+        count += own
+    yield batch
 
 
 class Gathered:
@@ -84,9 +161,11 @@ def _concatenated(parts: list[Any]) -> Any:
     return np.broadcast_to(values[0], len(values)) if is_equal else values
 
 
-def portions(file: pq.ParquetFile, names: Sequence[str]) -> Iterator[pd.DataFrame]:
-    """Yield these columns of all rows, about `_ROWS_AT_ONCE` of them at a time."""
-    for run in _runs(file, range(file.num_row_groups)):
+def portions(
+    file: pq.ParquetFile, names: Sequence[str], groups: Sequence[int]
+) -> Iterator[pd.DataFrame]:
+    """Yield these columns of groups of rows, about `_ROWS_AT_ONCE` of them at a time."""
+    for run in _runs(file, groups):
         yield file.read_row_groups(run, list(names)).to_pandas()
 
 

@@ -1,9 +1,9 @@
 """Tables as data frames: whole, of several runs, or a part at a time."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,8 +26,6 @@ Parts = Iterator[tuple[str, dict[str, pd.DataFrame]]]
 
 _SMALL_VALUES = 4 << 20
 """Values of a table that is read at once: its columns cost more than its values."""
-_ROWS_OF_BATCH = 1 << 18
-"""Rows of all tables after which no further rank is added to a batch."""
 _NO_COLUMNS: Mapping[str, Columns] = {}
 
 
@@ -65,18 +63,59 @@ def _groups(
     return found
 
 
-def large(paths: Sequence[Path], columns: Columns | None = None) -> large_table.LargeTable:
-    """Return the first table, or `columns` of it, to be read some rows at a time."""
-    return large_table.LargeTable(partial(_portions, paths[0], columns))
+@dataclass(frozen=True)
+class _LargeFile(large_table.LargeTable):
+    """A large table in a file, of which only what is asked for is read."""
+
+    path: Path
+    columns: Sequence[str] | None
+
+    @cached_property
+    def _known(self) -> list[dict[int, int]]:
+        with readable(self.path, pq.ParquetFile) as file:
+            return _rows_of_ranks(file, self.path)
+
+    def groups(self) -> Sequence[Mapping[int, int]]:
+        """See `LargeTable.groups`; reads next to nothing where these are of one rank each."""
+        return self._known
+
+    def of_ranks(self, ranks: Collection[int]) -> pd.DataFrame:
+        """See `LargeTable.of_ranks`."""
+        with readable(self.path, pq.ParquetFile) as file:
+            near = {at: rows for at, rows in enumerate(self._known) if rows.keys() & {*ranks}}
+            return _part(file, near, {*ranks}, self.columns, None, self.path)
+
+    def only(self, ranks: Collection[int]) -> large_table.LargeTable:
+        """See `LargeTable.only`; the others are not read."""
+        near = [at for at, rows in enumerate(self._known) if rows.keys() & {*ranks}]
+        return large_table.LargeTable(partial(_of_some, self.path, self.columns, near, {*ranks}))
+
+    def narrowed(self, names: Sequence[str]) -> large_table.LargeTable:
+        """See `LargeTable.narrowed`."""
+        return large([self.path], names)
 
 
-def _portions(path: Path, columns: Columns | None) -> Iterator[pd.DataFrame]:
+def large(paths: Sequence[Path], columns: Sequence[str] | None = None) -> large_table.LargeTable:
+    """Return the first table, or `columns` of it, to be read some rows or ranks at a time."""
+    return _LargeFile(partial(_portions, paths[0], columns), paths[0], columns)
+
+
+def _of_some(
+    path: Path, columns: Sequence[str] | None, near: Sequence[int], ranks: set[int]
+) -> Iterator[pd.DataFrame]:
+    with readable(path, pq.ParquetFile) as file:
+        for rows in large_table.portions(file, columns or file.schema_arrow.names, near):
+            yield rows[rows["rank"].isin(ranks).to_numpy()]
+    pa.default_memory_pool().release_unused()
+
+
+def _portions(path: Path, columns: Sequence[str] | None) -> Iterator[pd.DataFrame]:
     with readable(path, pq.ParquetFile) as file:
         names = list(columns or file.schema_arrow.names)
         if file.metadata.num_rows * len(names) <= _SMALL_VALUES:
             yield _pandas(file.read(names))
             return
-        yield from large_table.portions(file, names)
+        yield from large_table.portions(file, names, range(file.num_row_groups))
     pa.default_memory_pool().release_unused()
 
 
@@ -134,7 +173,7 @@ def rank_batches(
     columns: Mapping[str, Columns] = _NO_COLUMNS,
     ranks_in: RankSpan = EVERY_RANK,
 ) -> Parts:
-    """Yield batches of whole ranks, of about `_ROWS_OF_BATCH` rows, in the order of the tables.
+    """Yield batches of whole ranks, see `large_table.ranks_in_batches`.
 
     A rank with more rows comes in parts of whole steps, where it can be cut between them.
     """
@@ -148,7 +187,7 @@ def rank_batches(
             for name, paths in files.items()
         }
         number = 0
-        for batch in _batches(groups.values(), ranks_in):
+        for batch in large_table.ranks_in_batches(groups.values(), ranks_in):
             near = {
                 name: {at: rows for at, rows in enumerate(known) if rows.keys() & batch}
                 for name, known in groups.items()
@@ -168,7 +207,7 @@ def _part(
     file: pq.ParquetFile,
     groups: Mapping[int, Mapping[int, int]],
     ranks: set[int],
-    columns: Columns | None,
+    columns: Sequence[str] | None,
     span: closed_steps.Span | None,
     _: Path,
 ) -> pd.DataFrame:
@@ -207,22 +246,3 @@ def _rows_of_ranks(file: pq.ParquetFile, _: Path) -> list[dict[int, int]]:
 def _ranks_of_group(file: pq.ParquetFile, number: int) -> NDArray[np.int64]:
     ranks: NDArray[np.int64] = file.read_row_group(number, ["rank"])["rank"].to_numpy()
     return ranks
-
-
-def _batches(
-    groups: Iterable[Sequence[Mapping[int, int]]], ranks_in: RankSpan
-) -> Iterator[set[int]]:
-    """Yield batches of ranks, at least one: an empty one where none has rows."""
-    rows: Counter[int] = Counter()
-    for of_table in groups:
-        for group in of_table:
-            rows.update({rank: count for rank, count in group.items() if rank in ranks_in})
-    batch: set[int] = set()
-    count = 0
-    for rank, own in rows.items():
-        if batch and count + own > _ROWS_OF_BATCH:
-            yield batch
-            batch, count = set(), 0
-        batch.add(rank)
-        count += own
-    yield batch

@@ -1,9 +1,12 @@
 """Ranks that stand for all, where there are too many to look at each, or to draw it."""
 
+from collections import Counter
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from profkit.analyze.shared.large_table import LargeTable
 from profkit.analyze.shared.step_windows import extents
 from profkit.core.result import Abstention
 
@@ -34,10 +37,21 @@ def by_gpu_time(kernels: pd.DataFrame, most: int) -> tuple[list[int], int]:
     return representative(times, ranks, most), len(ranks)
 
 
-def left_out(what: str, chosen: list[int], count: int) -> tuple[Abstention, ...]:
+def fitting(work: LargeTable, most_rows: int) -> int:
+    """Return of how many ranks the largest have at most `most_rows` together; at least of one."""
+    counts: Counter[int] = Counter()
+    for group in work.groups():
+        counts.update(group)
+    sums = np.cumsum(sorted(counts.values(), reverse=True))
+    return max(int((sums <= most_rows).sum()), 1)
+
+
+def left_out(
+    what: str, chosen: list[int], count: int, setting: str = "most_ranks"
+) -> tuple[Abstention, ...]:
     """Return that `what` is there of the `chosen` ranks only, if these are fewer than `count`."""
     if len(chosen) == count:
         return ()
     named = ", ".join(map(str, chosen))
-    reason = f"ranks {named} stand for all {count}: set most_ranks to have more"
+    reason = f"ranks {named} stand for all {count}: set {setting} to have more"
     return (Abstention(what=f"{what} of {count - len(chosen)} ranks", reason=reason),)

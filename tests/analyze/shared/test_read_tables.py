@@ -4,7 +4,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from profkit.analyze.base import Columns
-from profkit.analyze.shared import read_tables
+from profkit.analyze.shared import large_table, read_tables
 from profkit.core.errors import InputError
 from profkit.core.rank_spans import RankSpan
 from profkit.tables import schema
@@ -33,7 +33,7 @@ def batches(**files):
 @pytest.fixture
 def few_rows(monkeypatch):
     """Let a batch end after three rows."""
-    monkeypatch.setattr(read_tables, "_ROWS_OF_BATCH", 3)
+    monkeypatch.setattr(large_table, "_ROWS_OF_BATCH", 3)
 
 
 @pytest.mark.usefixtures("few_rows")

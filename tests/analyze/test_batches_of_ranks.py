@@ -1,0 +1,88 @@
+"""What is read a few ranks at a time becomes the result that all ranks at once make."""
+
+import math
+
+import msgspec
+import pytest
+
+from profkit.analyze import analyses
+from profkit.analyze.shared import large_table
+from profkit.core.hardware import Hardware
+from profkit.core.result import Result
+from profkit.testing import ORIGIN_NS, frame, run, span
+from tests.analyze.test_causes import GPU, US
+
+RANKS = range(6)
+LARGE = sorted(name for name, one in analyses().items() if one.large_tables and not one.across)
+INPUTS = {"input_shapes": "[[8, 8], [8, 8]]", "input_types": '["float", "float"]'}
+HARDWARE = Hardware(name="GPU", peak_flops={"fp32": 1e13}, memory_bandwidth_bytes_per_s=1e12)
+
+
+@pytest.fixture(scope="module")
+def tables():
+    """Return two steps of each of six ranks; four of these lack a table each."""
+    lacking = {1: "steps", 2: "cpu_ops", 3: "kernels", 4: "runtime_calls"}
+    made = {
+        name: [
+            _moved(row, rank, number)
+            for rank in (4, 0, 1, 2, 3, 5)
+            if lacking.get(rank) != name
+            for number in (5, 6)
+            for row in rows
+        ]
+        for name, rows in GPU.items()
+    }
+    made["collectives"] = [
+        span(start, start + 250_000, rank=rank, repeat=0, step=number, collective=number,
+             sequence=number, group="world", group_size=6, operation="all_reduce", kind="device",
+             call_ns=ORIGIN_NS + start - 90_000 * rank)
+        for rank in RANKS
+        for number in (5, 6)
+        for start in [(number - 5) * 2_000_000 + 650_000 + (20_000 * rank if rank < 5 else 240_000)]
+    ]  # fmt: skip
+    return {name: frame(name, rows) for name, rows in made.items()}
+
+
+def _moved(row, rank, number):
+    """Return a row of a rank and step; the work of each rank takes another time."""
+    moved = row | {"rank": rank, "repeat": 0, "step": number}
+    later = (number - 5) * 2000 * US
+    moved["start_ns"] += later
+    moved["end_ns"] += later + (rank * US if "correlation" in row else 0)
+    for name in ("correlation", "op"):
+        if moved.get(name, -1) >= 0:
+            moved[name] += 10 * (number - 5)
+    return moved | (INPUTS if row.get("kind") == "operator" else {})
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_the_result_is_the_same_for_each_rank_alone(name, tables, monkeypatch):
+    analysis = analyses()[name]
+    named = (*analysis.tables, *analysis.tables_by_tool)
+    given = {table: tables[table] for table in named if table in tables}
+    whole = _result(analysis, given)
+    monkeypatch.setattr(large_table, "_ROWS_OF_BATCH", 1)
+    assert _plain(_result(analysis, given)) == _plain(whole)
+    assert whole.tables or whole.drawings or whole.abstentions
+
+
+def _result(analysis, given):
+    known = {"hardware": HARDWARE, "behaviour": {}}
+    known = {name: known[name] for name in analysis.run_parameters}
+    by_tool = {
+        name: {"torch_profiler": given[name]} for name in analysis.tables_by_tool if name in given
+    }
+    return run(analysis, **given | by_tool, **known)
+
+
+def _plain(value):
+    """Return a result as plain data that can be compared; the last bits of sums may differ."""
+    if isinstance(value, Result):
+        value = msgspec.json.decode(msgspec.json.encode(value))
+    if isinstance(value, float):
+        return "unknown" if math.isnan(value) else pytest.approx(value, rel=1e-12)
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value
