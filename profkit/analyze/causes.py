@@ -35,6 +35,7 @@ from profkit.tables.rank_clocks import matched_collectives
 
 _MS = 1e6
 _SAMPLER = "torch_profiler"
+_PARTS = "modules, operators and lines"
 _SAMPLED = ("processes", "sampled_steps")
 _OPS = Columns(
     "rank repeat op parent tid name kind start_ns end_ns step input_shapes input_types forward"
@@ -98,25 +99,19 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         return Result.abstain("causes", "neither operators nor kernels were recorded")
     on_cpu = operator_spans(cpu_ops)
     on_gpu, launched = divided_ranks.placed_spans(kernels, runtime_calls)
-    of_steps = watched(steps, on_cpu, on_gpu, collectives)
-    found = periods(of_steps, on_cpu, on_gpu, config.skip_first)
+    watched_steps = watched(steps, on_cpu, on_gpu, collectives)
+    found = periods(watched_steps, on_cpu, on_gpu, config.skip_first)
     if found.rows.empty:
         return Result.abstain("causes", "what was recorded took no time")
     matched = matched_collectives(collectives)
     python = kept_calls(python_calls, on_gpu)
-    tables: dict[str, pd.DataFrame | LargeTable] = {
-        "ops": cpu_ops,
-        "kernels": kernels,
-        "calls": runtime_calls,
-        "python": python,
-    }
+    tables: dict[str, pd.DataFrame | LargeTable] = {"ops": cpu_ops, "kernels": kernels}
     sampled = divided_ranks.sampled_tables(samples=samples, threads=threads, pauses=pauses)
-    tables |= sampled
+    tables |= {"calls": runtime_calls, "python": python, **sampled}
     tables["collectives"] = divided_ranks.with_late_rank(matched)
     chosen, count = _with_parts(found, config.most_ranks)
     ranks = one_by_one(found, tables, chosen)
-    rows = tree_of(ranks)
-    shown = decisive(rows)
+    shown = decisive(rows := tree_of(ranks))
     of_shown = ranks[0].whole or divided_of(shown, found, tables)
     seen = trust.Seen(
         periods=found,
@@ -126,19 +121,12 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         slowdown=_slowdown(observer_tax, recordings),
         has_python=len(python) + len(sampled["samples"]) > 0,
         queued=max(one.queued for one in ranks),
-        steps=steps["step"].nunique(),
-        kernels=launched["kernels"],
-        misplaced=launched["misplaced"],
-        unlaunched=launched["unlaunched"],
-        rows=recorded["cpu_ops"] + launched["kernels"] + recorded["calls"],
-        has_cpu=bool(recorded["cpu_ops"] or recorded["calls"]),
-        lacks_gpu=not launched["kernels"] and bool(len(devices) or recorded["calls"]),
+        **_counted(steps, recorded, launched, devices),
     )
     known = {"hardware": hardware, "behaviour": behaviour, "steps": steps, "devices": devices}
     known |= {"annotations": annotations, "collectives": collectives, "processes": processes}
     matching = _matches(of_shown[0], rows, known | {"sampled_steps": sampled_steps})
-    missing = left_out("modules, operators and lines", sorted({*chosen, shown}), count)
-    missing = (*_abstentions(found.problem), *missing)
+    missing = (*_abstentions(found.problem), *left_out(_PARTS, sorted({*chosen, shown}), count))
     return _result(rows, shown, ranks, of_shown, matching, trust.checks(seen), missing, config)
 
 
@@ -162,6 +150,25 @@ def _recorded(cpu_ops: LargeTable, kernels: LargeTable, calls: LargeTable) -> di
     tables = {"cpu_ops": cpu_ops, "kernels": kernels, "calls": calls}
     return {
         name: sum(sum(group.values()) for group in table.groups()) for name, table in tables.items()
+    }
+
+
+def _counted(
+    steps: pd.DataFrame,
+    recorded: Mapping[str, int],
+    launched: Mapping[str, int],
+    devices: pd.DataFrame,
+) -> dict[str, Any]:
+    """Return how much was recorded, and whether the CPU or the GPU is missing."""
+    kernels, calls = launched["kernels"], recorded["calls"]
+    return {
+        "steps": steps["step"].nunique(),
+        "kernels": kernels,
+        "misplaced": launched["misplaced"],
+        "unlaunched": launched["unlaunched"],
+        "rows": recorded["cpu_ops"] + kernels + calls,
+        "has_cpu": bool(recorded["cpu_ops"] or calls),
+        "lacks_gpu": not kernels and bool(len(devices) or calls),
     }
 
 
