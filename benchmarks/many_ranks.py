@@ -112,7 +112,9 @@ def _written(ranks: int, copies: int) -> list[Path]:
         source = Path(f"{sources[rank % len(sources)].name}.json")
         with source.open("rb") as read, (folder / f"rank{rank}.json").open("wb") as written:
             # A job inherits the peak of this process, which must not hold a trace.
-            head = _RANK.sub(stated, read.read(_HEAD_BYTES), count=1)
+            head, found = _RANK.subn(stated, read.read(_HEAD_BYTES), count=1)
+            if not found:
+                raise SystemExit(f"{source}: no rank in the first {_HEAD_BYTES:,} bytes")
             written.write(head)
             shutil.copyfileobj(read, written)
     return sorted(folder.iterdir())

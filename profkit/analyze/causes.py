@@ -20,6 +20,7 @@ from profkit.analyze.division.rank_causes import (
     by_step_of,
     decisive,
     divided_of,
+    kept_of,
     one_by_one,
     tree_of,
 )
@@ -35,9 +36,9 @@ from profkit.tables.rank_clocks import matched_collectives
 
 _MS = 1e6
 _SAMPLER = "torch_profiler"
+_PARTS = "modules, operators and lines"
 _SAMPLED = ("processes", "sampled_steps")
 _SMALL_ROWS = 300_000
-"""Rows of all tables up to which the causes of every rank are kept until one is shown."""
 _OPS = Columns(
     "rank repeat op parent tid name kind start_ns end_ns step input_shapes input_types forward"
     " module phase stack",
@@ -100,28 +101,20 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         return Result.abstain("causes", "neither operators nor kernels were recorded")
     on_cpu = operator_spans(cpu_ops)
     on_gpu, launched = divided_ranks.placed_spans(kernels, runtime_calls)
-    of_steps = watched(steps, on_cpu, on_gpu, collectives)
-    found = periods(of_steps, on_cpu, on_gpu, config.skip_first)
+    watched_steps = watched(steps, on_cpu, on_gpu, collectives)
+    found = periods(watched_steps, on_cpu, on_gpu, config.skip_first)
     if found.rows.empty:
         return Result.abstain("causes", "what was recorded took no time")
     matched = matched_collectives(collectives)
     python = kept_calls(python_calls, on_gpu)
-    tables: dict[str, pd.DataFrame | LargeTable] = {
-        "ops": cpu_ops,
-        "kernels": kernels,
-        "calls": runtime_calls,
-        "python": python,
-    }
+    tables: dict[str, pd.DataFrame | LargeTable] = {"ops": cpu_ops, "kernels": kernels}
     sampled = divided_ranks.sampled_tables(samples=samples, threads=threads, pauses=pauses)
-    tables |= sampled
+    tables |= {"calls": runtime_calls, "python": python, **sampled}
     tables["collectives"] = divided_ranks.with_late_rank(matched)
     chosen, count = _with_parts(found, config.most_ranks)
-    is_small = sum(recorded.values()) + len(python) <= _SMALL_ROWS
-    ranks = one_by_one(found, tables, chosen, keeps_all=is_small)
-    rows = tree_of(ranks)
-    shown = decisive(rows)
-    of_shown = next(one.whole for one in ranks if one.number == shown)
-    of_shown = of_shown or divided_of(shown, found, tables)
+    ranks = one_by_one(found, tables, chosen, keeps_all=_are_few(python, recorded))
+    shown = decisive(rows := tree_of(ranks))
+    of_shown = kept_of(shown, ranks) or divided_of(shown, found, tables)
     seen = trust.Seen(
         periods=found,
         matched=matched,
@@ -130,19 +123,12 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         slowdown=_slowdown(observer_tax, recordings),
         has_python=len(python) + len(sampled["samples"]) > 0,
         queued=max(one.queued for one in ranks),
-        steps=steps["step"].nunique(),
-        kernels=launched["kernels"],
-        misplaced=launched["misplaced"],
-        unlaunched=launched["unlaunched"],
-        rows=recorded["cpu_ops"] + launched["kernels"] + recorded["calls"],
-        has_cpu=bool(recorded["cpu_ops"] or recorded["calls"]),
-        lacks_gpu=not launched["kernels"] and bool(len(devices) or recorded["calls"]),
+        **_counted(steps, recorded, launched, devices),
     )
     known = {"hardware": hardware, "behaviour": behaviour, "steps": steps, "devices": devices}
     known |= {"annotations": annotations, "collectives": collectives, "processes": processes}
     matching = _matches(of_shown[0], rows, known | {"sampled_steps": sampled_steps})
-    missing = left_out("modules, operators and lines", sorted({*chosen, shown}), count)
-    missing = (*_abstentions(found.problem), *missing)
+    missing = (*_abstentions(found.problem), *left_out(_PARTS, sorted({*chosen, shown}), count))
     return _result(rows, shown, ranks, of_shown, matching, trust.checks(seen), missing, config)
 
 
@@ -161,11 +147,35 @@ def _matches(one: Divided, rows: pd.DataFrame, known: Mapping[str, Any]) -> pd.D
     return matches(one.rank, one.time, shown, known, len(set(rows["rank"])))
 
 
+def _are_few(python: pd.DataFrame, recorded: Mapping[str, int]) -> bool:
+    """Say whether the causes of every rank are kept until one is shown."""
+    return len(python) + sum(recorded.values()) <= _SMALL_ROWS
+
+
 def _recorded(cpu_ops: LargeTable, kernels: LargeTable, calls: LargeTable) -> dict[str, int]:
     """Return how many rows of each table were recorded."""
     tables = {"cpu_ops": cpu_ops, "kernels": kernels, "calls": calls}
     return {
         name: sum(sum(group.values()) for group in table.groups()) for name, table in tables.items()
+    }
+
+
+def _counted(
+    steps: pd.DataFrame,
+    recorded: Mapping[str, int],
+    launched: Mapping[str, int],
+    devices: pd.DataFrame,
+) -> dict[str, Any]:
+    """Return how much was recorded, and whether the CPU or the GPU is missing."""
+    kernels, calls = launched["kernels"], recorded["calls"]
+    return {
+        "steps": steps["step"].nunique(),
+        "kernels": kernels,
+        "misplaced": launched["misplaced"],
+        "unlaunched": launched["unlaunched"],
+        "rows": recorded["cpu_ops"] + kernels + calls,
+        "has_cpu": bool(recorded["cpu_ops"] or calls),
+        "lacks_gpu": not kernels and bool(len(devices) or calls),
     }
 
 

@@ -133,11 +133,8 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
             lines[at] += memory_lines(one, part.window, config.max_points)
         del one
     data = _whole(span, of_whole, shown, rows, steps)
-    data |= {
-        "pieces": len(windows),
-        "ranks_recorded": int(rows["rank"].nunique()),
-        "repeat": repeat,
-    }
+    data |= {"pieces": len(windows), "repeat": repeat}
+    data["ranks_recorded"] = int(rows["rank"].nunique())
     details = tuple(
         _detail(*part, span[0], config) for part in zip(chosen, tracks, lines, strict=True)
     )

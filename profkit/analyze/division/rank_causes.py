@@ -125,6 +125,11 @@ def one_by_one(
     return ranks
 
 
+def kept_of(rank: int, ranks: Sequence[RankCauses]) -> list[Divided]:
+    """Return the recordings that are kept of one of `ranks`, by its number."""
+    return next(one.whole for one in ranks if one.number == rank)
+
+
 def all_parts(ranks: Sequence[RankCauses], shown: Sequence[Divided]) -> Iterator[pd.DataFrame]:
     """Yield the parts of each rank that has them, and of the one that is shown."""
     for one in ranks:
