@@ -4,6 +4,7 @@ import multiprocessing
 import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,5 +46,8 @@ def _may_fork() -> bool:
     """Return whether no library has threads here but those that forks take care of."""
     if sys.platform != "linux":
         return False
-    names = [(task / "comm").read_text().strip() for task in _TASKS.iterdir()]
+    names = []
+    for task in _TASKS.iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+            names.append((task / "comm").read_text().strip())
     return len(names) - names.count(_OF_ARROW) == threading.active_count()

@@ -298,8 +298,7 @@ def state(tree):
 
 def test_an_analysis_that_fails_leaves_the_tree_stale_until_it_works(tree, edit):
     tree.snakemake("")
-    edit("profkit/analyze/kernels.py", "= kernels.reset_index(", "= kernels.missing(")
-    edit("profkit/analyze/kernels.py", "if kernels.empty:", "if False:")
+    edit("profkit/analyze/kernels.py", "batches(kernels) if", "batches(kernels.missing) if")
     config = f"overrides={tree.overrides}"
     commands = {
         "profkit": ("profkit", "run", *tree.overrides.split()),

@@ -65,19 +65,18 @@ def check_what_must_be_true_after(farm, process, good):
 
 
 CAPTURE = "capture baseline --out"
-# Words of its command line, and its place among those that have them, by age: Snakemake is a fork
-# of profkit run, and the shell of a job is older than the capture in it.
+# The oldest with these words in its command line: Snakemake and the server of jobs are forks of
+# profkit run, and the shell of a job, which Snakemake starts, is older than the capture in it.
 KILLED = {
-    "profkit run": ("profkit run", 0),
-    "Snakemake": ("profkit run", 1),
-    "the shell of the job": (CAPTURE, 0),
+    "profkit run": lambda farm: working(farm, "profkit run")[0],
+    "Snakemake": lambda farm: working(farm, CAPTURE)[0].parent(),
+    "the shell of the job": lambda farm: working(farm, CAPTURE)[0],
 }
 
 
 @pytest.mark.parametrize("who", KILLED)
 def test_a_killed_process_takes_all_that_it_started_with_it(farm, hanging, good, who):
-    words, place = KILLED[who]
-    working(farm, words)[place].kill()
+    KILLED[who](farm).kill()
     assert hanging.wait(LIMIT_S) != 0
     locks = list(farm.folder.glob("results/.snakemake/locks/*.lock"))
     assert bool(locks) == (who in {"profkit run", "Snakemake"})

@@ -164,8 +164,11 @@ def _concatenated(parts: list[Any]) -> Any:
 def portions(
     file: pq.ParquetFile, names: Sequence[str], groups: Sequence[int]
 ) -> Iterator[pd.DataFrame]:
-    """Yield these columns of groups of rows, about `_ROWS_AT_ONCE` of them at a time."""
-    for run in _runs(file, groups):
+    """Yield these columns of groups of rows, about `_ROWS_AT_ONCE` of them at a time.
+
+    Without any group it is one portion, without rows.
+    """
+    for run in [*_runs(file, groups)] or [[]]:
         yield file.read_row_groups(run, list(names)).to_pandas()
 
 

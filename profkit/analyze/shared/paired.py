@@ -12,7 +12,6 @@ from enum import StrEnum
 from statistics import NormalDist
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.analyze.shared.uncertainty import student_quantile, student_tail
@@ -206,6 +205,8 @@ def order_correlation(rounds: Logs) -> Logs:
 
     The ranks of values that are equal are their mean rank.
     """
+    import pandas as pd  # noqa: PLC0415 - mistakes in a comparison's words do not wait for it
+
     rows = pd.DataFrame(rounds.reshape(-1, rounds.shape[-1]))
     ranks = rows.rank(axis="columns").to_numpy().reshape(rounds.shape)
     ranks = ranks - ranks.mean(axis=-1, keepdims=True)

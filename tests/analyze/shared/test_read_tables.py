@@ -72,6 +72,14 @@ def test_empty_tables_are_one_batch_without_rows(tmp_path):
     assert batches(cpu_ops=ops, kernels=kernels) == [{"cpu_ops": [], "kernels": []}]
 
 
+@pytest.mark.parametrize("groups", [(), ([0, 0], [1])])
+def test_ranks_without_rows_have_a_table_with_all_columns(tmp_path, groups):
+    table = read_tables.large(written(tmp_path, "cpu_ops", *groups)).only([7])
+    rows = table.where(lambda rows: (rows["rank"] == 7).to_numpy())
+    assert list(rows) == list(table.whole()) == schema.TABLES["cpu_ops"].names
+    assert len(rows) == 0
+
+
 def test_a_damaged_table_is_named(tmp_path):
     ops = written(tmp_path, "cpu_ops", [0] * 1000)
     content = bytearray(ops[0].read_bytes())
