@@ -45,7 +45,8 @@ class LargeTable:
 
     def groups(self) -> Sequence[Mapping[int, int]]:
         """Return how many rows each rank has in each portion."""
-        return [Counter(rows["rank"].tolist()) for rows in self.portions()]
+        counted = (np.unique(rows["rank"], return_counts=True) for rows in self.portions())
+        return [dict(zip(*map(np.ndarray.tolist, pair), strict=True)) for pair in counted]
 
     def of_ranks(self, ranks: Collection[int]) -> pd.DataFrame:
         """Return the rows of some ranks in their order."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -44,7 +44,7 @@ def frame(paths: Sequence[Path], columns: Columns | None = None) -> pd.DataFrame
     return readable(paths[0], partial(_whole, columns=columns))
 
 
-def _whole(path: Path, columns: Columns | None) -> pd.DataFrame:
+def _whole(path: Path, columns: Sequence[str] | None) -> pd.DataFrame:
     with pq.ParquetFile(path) as file:
         return _groups(file, range(file.num_row_groups), columns)
 
@@ -95,9 +95,33 @@ class _LargeFile(large_table.LargeTable):
         return large([self.path], names)
 
 
+class _SmallFile(large_table.LargeTable):
+    """A table that is in memory once it was asked for; of all its ranks it is not copied."""
+
+    def of_ranks(self, ranks: Collection[int]) -> pd.DataFrame:
+        """See `LargeTable.of_ranks`."""
+        [rows] = self.only(ranks).portions()
+        return rows.reset_index(drop=True)
+
+    def only(self, ranks: Collection[int]) -> large_table.LargeTable:
+        """See `LargeTable.only`."""
+        [rows] = self.portions()
+        chosen = rows["rank"].isin([*ranks]).to_numpy()
+        return self if chosen.all() else large_table.LargeTable.of(rows[chosen])
+
+
 def large(paths: Sequence[Path], columns: Sequence[str] | None = None) -> large_table.LargeTable:
-    """Return the first table, or `columns` of it, to be read some rows or ranks at a time."""
-    return _LargeFile(partial(_portions, paths[0], columns), paths[0], columns)
+    """Return the first table, or `columns` of it, to be read some rows or ranks at a time.
+
+    A small one is read once.
+    """
+    with readable(paths[0], pq.ParquetFile) as file:
+        names = list(columns or file.schema_arrow.names)
+        if file.metadata.num_rows * len(names) > _SMALL_VALUES:
+            return _LargeFile(partial(_portions, paths[0], columns), paths[0], columns)
+    whole = cache(partial(readable, paths[0], partial(_whole, columns=names)))
+    # Who adds a column adds it to a frame of its own.
+    return _SmallFile(lambda: iter((whole().copy(deep=False),)))
 
 
 def _of_some(
@@ -112,9 +136,6 @@ def _of_some(
 def _portions(path: Path, columns: Sequence[str] | None) -> Iterator[pd.DataFrame]:
     with readable(path, pq.ParquetFile) as file:
         names = list(columns or file.schema_arrow.names)
-        if file.metadata.num_rows * len(names) <= _SMALL_VALUES:
-            yield _pandas(file.read(names))
-            return
         yield from large_table.portions(file, names, range(file.num_row_groups))
     pa.default_memory_pool().release_unused()
 
