@@ -33,7 +33,7 @@ def launches(measured_kernels: pd.DataFrame) -> pd.DataFrame:
     own = pd.Series(-1 - np.arange(len(measured_kernels)), index=measured_kernels.index)
     groups = measured_kernels.groupby(same, observed=True, sort=False).ngroup()
     names = measured_kernels["name"].astype(str)
-    functions = names.map(short_names(filter(None, names.unique())))
+    functions = names.map(short_names(filter(None, names.unique()))).astype("str")
     functions = functions.fillna(measured_kernels["function"].astype(str))
     return measured_kernels.assign(launched=groups.where(stated, own), function=functions)
 

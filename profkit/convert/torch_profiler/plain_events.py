@@ -142,13 +142,13 @@ Block = list[Union[TYPES]]  # type: ignore[valid-type]  # noqa: UP007 - of a tup
 """What a block of plain events is decoded as."""
 
 
-def plainly(content: bytes | memoryview, kind: Any) -> Any:
+def plainly(content: bytes, kind: Any) -> Any:
     """Decode JSON as `kind`, made of plain events; None if there is an event that is not plain.
 
     Raises `msgspec.DecodeError` for what is no JSON, as far as it was looked at.
     """
     # Where what has no category is written, at the end, all before it would be decoded in vain.
-    is_last = _LAST in bytes(content[-_END_BYTES:])
+    is_last = content.rfind(_LAST, -_END_BYTES) >= 0
     if is_last and (found := _repaired(content, kind)) is not None:
         return found
     with suppress(msgspec.ValidationError):
@@ -156,9 +156,9 @@ def plainly(content: bytes | memoryview, kind: Any) -> Any:
     return None if is_last else _repaired(content, kind)
 
 
-def _repaired(content: bytes | memoryview, kind: Any) -> Any:
+def _repaired(content: bytes, kind: Any) -> Any:
     """Decode JSON once its events have categories; None if none lacked one, or it is no `kind`."""
-    given = _with_categories(bytes(content))
+    given = _with_categories(content)
     with suppress(msgspec.DecodeError):
         return text.decoded(given, kind) if len(given) > len(content) else None
     return None
