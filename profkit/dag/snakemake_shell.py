@@ -20,8 +20,8 @@ _JOBS = "manifest|convert|analyze|timeline|report"
 _SIGNALS = 128
 """What a shell adds to the number of the signal that ended a command."""
 
-# Words as `shlex.quote` leaves them; what holds others is for a shell. None can be read in two ways,
-# so that nothing is tried twice. (Possessive groups would say so, but fail before Python 3.11.5.)
+# Words as `shlex.quote` leaves them; what holds others is for a shell. None can be read in two
+# ways, so nothing is tried twice. (Possessive groups would say so, but fail before Python 3.11.5.)
 _PART = re.compile(r"""[\w@%+=:,./-]|'[^']*'|"'\"""")
 _WORD = re.compile(rf"(?:{_PART.pattern})+")
 _PATH = r"[\w@%+=:,./-]+"

@@ -157,8 +157,9 @@ def ran(run: result_tree.Run) -> Iterator[str]:
         yield from filter(None, [(behaviour.get("model") or {}).get("name")])
         yield from (f"batch {batch}" for batch in [behaviour.get("batch")] if batch)
     yield from filter(None, [_zero(behaviour)])
-    ranks = behaviour.get("world_size", 1)
-    # An imported file may hold any number of ranks.
+    recorded = {label for capture in run.captures for label in capture.ranks}
+    # An imported file may hold any number of ranks, and be that of any one.
+    ranks = len(recorded) if kind else behaviour.get("world_size", 1)
     if ranks > 1 or not kind:
         yield f"{ranks} {'rank' if ranks == 1 else 'ranks'}"
     yield from filter(None, [_named(_machine(run))])

@@ -79,6 +79,18 @@ def test_of_a_command_its_words_are_said_and_of_an_import_its_kind():
         assert list(ran(result_tree.Run(selected=selected))) == words
 
 
+def test_of_an_import_the_ranks_that_were_recorded_count():
+    behaviour = {"model": {"name": "dlrm"}, "imported": "trace", "world_size": 8}
+    selected = result_tree.Selected(run="a", folder="results/runs/a", behaviour=behaviour)
+    for labels, words in (
+        (("rank7_dp7_tp0_pp0",), []),
+        (("rank3_dp3_tp0_pp0", "rank7_dp7_tp0_pp0"), ["2 ranks"]),
+    ):
+        captured = result_tree.Captured(tool="torch_profiler", repeat=0, status="ok", ranks=labels)
+        shown = ran(result_tree.Run(selected=selected, captures=(captured,)))
+        assert list(shown) == ["imported trace", "dlrm", *words]
+
+
 def test_without_a_manifest_the_first_capture_says_what_the_machine_was():
     captured = result_tree.Captured(tool="py_spy", repeat=0, status="ok", machine={"hostname": "h"})
     assert machines([run(captures=(captured,)), run(captures=(captured,))]) == (
