@@ -1,6 +1,9 @@
 """Write one trace several times over, one after the other in time, each with its own ids and steps.
 
 python benchmarks/trace_replicas.py SOURCE TARGET REPLICAS
+
+What has no category stands in it once, as in a recording of that length: the names of processes and
+threads, and when recording began and ended.
 """
 
 import gzip
@@ -12,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 _GAP_US = 1000
+_IDS = "correlation", "External id", "Sequence number"
+_END = "Record Window End"
 _STEP = re.compile(r"ProfilerStep#(\d+)")
 
 
@@ -26,18 +31,20 @@ def main(source: Path, target: Path, replicas: int) -> None:
         if event.get("ph") == "X" and event.get("cat") not in ("Trace", "overhead")
     ]
     span = int(max(end for _, end in spans) - min(start for start, _ in spans)) + _GAP_US
-    ids = {key: 1 + _greatest(events, key) for key in ("correlation", "External id")}
+    ids = {key: 1 + _greatest(events, key) for key in _IDS}
     marks = filter(None, (_STEP.fullmatch(event.get("name", "")) for event in events))
     steps = len({int(mark[1]) for mark in marks})
     with target.open("w") as file:
         file.write(json.dumps(trace)[:-1] + ', "traceEvents": [')
         for number in range(replicas):
             moved = (
-                _numbered(_moved(event, number, span, ids), number * steps) for event in events
+                _numbered(_moved(event, number, span, ids), number * steps)
+                for event in events
+                if "cat" in event or number == (replicas - 1 if event.get("name") == _END else 0)
             )
             file.write(("," if number else "") + ",\n".join(map(json.dumps, moved)))
         file.write("]}")
-    print(f"{len(events) * replicas:,} events, {target.stat().st_size / 1e6:.0f} MB of JSON")
+    print(f"{replicas} times {len(events):,} events, {target.stat().st_size / 1e6:.0f} MB of JSON")
 
 
 def _greatest(events: Sequence[dict[str, Any]], key: str) -> int:

@@ -65,6 +65,11 @@ def nanoseconds(values: list[Any]) -> Ints:
     Exact to the nanosecond, except for floats of `EXACT_BELOW_US` and more, which the caller
     should have decoded as decimals.
     """
+    if values and type(values[0]) is int:  # so are all that older versions write
+        with suppress(struct.error):
+            whole = packed(values, "q")
+            if whole.min() > -_WHOLE_BELOW_US and whole.max() < _WHOLE_BELOW_US:
+                return whole * 1000
     with suppress(struct.error, TypeError, OverflowError):
         micros = packed(values, "d")
         if not len(micros) or max(-micros.min(), micros.max()) < EXACT_BELOW_US:
@@ -74,8 +79,6 @@ def nanoseconds(values: list[Any]) -> Ints:
             exact *= 1000
             exact += np.rint(fraction, out=fraction).astype(np.int64)
             return exact
-        if set(map(type, values)) == {int} and np.all(np.abs(micros) < _WHOLE_BELOW_US):
-            return np.fromiter(values, dtype=np.int64, count=len(values)) * 1000
     return np.fromiter(map(_nanoseconds, values), dtype=np.int64, count=len(values))
 
 

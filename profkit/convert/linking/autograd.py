@@ -82,9 +82,12 @@ def _last_before(forward: Ints, backward: Ints, start: Ints, sequence: Ints) -> 
     """Return for each of `backward` the last of `forward` with its number that began before it."""
     rows = forward[np.lexsort((start[forward], sequence[forward]))]
     first = np.searchsorted(sequence[rows], sequence[backward], side="left")
-    at = np.searchsorted(sequence[rows], sequence[backward], side="right") - 1
-    later = np.arange(len(backward))
-    while len(later := later[at[later] >= first[later]]):
-        later = later[start[rows[at[later]]] >= start[backward[later]]]
-        at[later] -= 1
-    return np.where(at >= first, rows[at], -1) if len(rows) else at
+    low, high = first.copy(), np.searchsorted(sequence[rows], sequence[backward], side="right")
+    searched = np.arange(len(backward))
+    # Mostly one has the number; where steps count anew or a stranger wrote it, all may have it.
+    while len(searched := searched[low[searched] < high[searched]]):
+        middle = (low[searched] + high[searched]) // 2
+        is_before = start[rows[middle]] < start[backward[searched]]
+        low[searched[is_before]] = middle[is_before] + 1
+        high[searched[~is_before]] = middle[~is_before]
+    return np.where(low > first, at_or(rows, low - 1), -1)

@@ -47,6 +47,14 @@ def test_the_last_operator_with_the_number_before_the_backward_made_the_node(lin
     assert linked(*rows) == [-1, -1, -1, 2, 1, -1, 5, -1]
 
 
+def test_a_number_that_counts_anew_is_that_of_the_last_node_before(linked):
+    passes = range(300)
+    rows = [row for at in passes for row in ((7, 9 * at, 5, 0), (9, 9 * at + 4, 5, 1))]
+    rows += [(9, 1, 5, 1), (9, 9 * len(passes), 5, 1)]
+    forward = [row for at in passes for row in (-1, 2 * at)]
+    assert linked(*rows) == [*forward, 0, 2 * passes[-1]]
+
+
 def test_numbers_of_different_threads_are_kept_apart(linked):
     rows = (
         *((7, at, at, 0) for at in (1, 2, 3)),

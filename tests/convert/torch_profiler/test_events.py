@@ -13,6 +13,17 @@ def test_microseconds_become_exact_nanoseconds():
     assert nanoseconds(values).tolist() == [0, 1500, 1, 2413669097399166, 8796093022207999]
 
 
+def test_whole_microseconds_stay_whole_beside_others():
+    unknown = UNKNOWN_NS
+    for values, expected in (
+        ([1694128201437597, 2], [1694128201437597000, 2000]),
+        ([1694128201437597, 2.5], [1694128201437597000, 2500]),
+        ([2, None], [2000, unknown]),
+        ([2**63, -(2**63), 2**60, -3], [unknown, unknown, unknown, -3000]),
+    ):
+        assert nanoseconds(values).tolist() == expected
+
+
 def test_absolute_microseconds_keep_their_nanoseconds():
     values = [1694128201435418, "1694128201435418.123", Decimal("1694128201435418.999")]
     assert nanoseconds(values).tolist() == [
