@@ -44,7 +44,6 @@ for step in range(9):
 """
 CONDITION = "step_time > +3%"
 SLOWDOWNS = {"equal": 1.0, "slower": 1.1}
-RIGHT = {"equal": gate.Answer.PASS, "slower": gate.Answer.FAIL}
 TAGS = {gate.Answer.PASS: [], gate.Answer.FAIL: ["failure"], gate.Answer.INCONCLUSIVE: ["error"]}
 
 

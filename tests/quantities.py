@@ -2,16 +2,28 @@
 
 import re
 
+import msgspec
+
 from profkit.cli.answer import answer
 from profkit.cli.run_folders import RunFolder
 from profkit.core import result
 from profkit.core.formatting import milliseconds
-from profkit.report.record import read_verdicts
+from profkit.report.record import RunVerdict
 from profkit.report.verdict_text import step_time
 from tests.page_text import page_data
 
 TRACER = "torch_profiler"
 _NS = 1e6
+
+
+class _Verdicts(msgspec.Struct):
+    runs: tuple[RunVerdict, ...]
+
+
+def read_verdicts(path):
+    """Return the verdict of each run that the ``report.json`` at `path` holds, by name."""
+    runs = msgspec.json.decode(path.read_bytes(), type=_Verdicts).runs
+    return {one.run: one.verdict for one in runs}
 
 
 def said_of(tree, run):

@@ -12,10 +12,9 @@ import yaml
 from profkit.core import fingerprint
 from profkit.core.formatting import milliseconds
 from profkit.planning.imported_runs import add_run, find, import_kinds
-from profkit.report.record import read_verdicts
 from profkit.report.verdict_text import MOST_LINES, lines, step_parts
 from tests.convert.torch_profiler import damage
-from tests.quantities import said_of
+from tests.quantities import read_verdicts, said_of
 from tests.stages import report_of
 
 TOOL, KIND = import_kinds()["trace"]

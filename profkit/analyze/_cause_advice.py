@@ -34,7 +34,6 @@ _MOSTLY = 0.5
 _TUNING = "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"
 _GRAPHS = "https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs"
 _MEMORY = "https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management"
-_LAZY = "https://docs.nvidia.com/cuda/cuda-programming-guide/04-special-topics/lazy-loading.html"
 _DDP = "https://docs.pytorch.org/docs/stable/notes/ddp.html"
 _DATA = "https://docs.pytorch.org/docs/stable/data.html"
 

@@ -25,6 +25,7 @@ from profkit.analyze.costs.roofline import (
 )
 from profkit.analyze.shared.glob_match import named
 from profkit.analyze.shared.large_table import LargeTable, batches
+from profkit.analyze.shared.ratio import ratio
 from profkit.analyze.shared.step_spans import step_spans
 from profkit.analyze.shared.step_times import StepTime, UnprofiledSteps, step_time
 from profkit.analyze.shared.step_windows import step_windows, with_clock
@@ -322,13 +323,13 @@ def _metrics(
     rated = products["rated_ns"].sum()
     metrics = {
         "product_flops_per_s": Metric(
-            value=_ratio(products["flops"].sum() * 1e9, rated),
+            value=ratio(products["flops"].sum() * 1e9, rated),
             unit="flops_per_s",
             title="Rate of matmul, convolution and attention while they run, profiled",
             better="higher",
         ),
         "product_time_share": Metric(
-            value=_ratio(rated, spent),
+            value=ratio(rated, spent),
             unit="share",
             title="Matmul, convolution and attention, of the time of operators of known cost",
         ),
@@ -355,10 +356,6 @@ def _metrics(
             title="Model FLOPs per step and rank" + (", at least" if clock is None else ""),
         )
     return {name: metric for name, metric in metrics.items() if math.isfinite(metric.value)}
-
-
-def _ratio(part: float, whole: float) -> float:
-    return float(part / whole) if whole else math.nan
 
 
 def _charts(hardware: Hardware, shapes: pd.DataFrame) -> tuple[Chart, ...]:

@@ -1,6 +1,5 @@
 """Kernels: which GPU work takes how long, how often, and how busy the GPU is."""
 
-import math
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -10,6 +9,7 @@ import pandas as pd
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.large_table import LargeTable, batches
+from profkit.analyze.shared.ratio import ratio
 from profkit.core.formatting import duration, ranks_and_repeats
 from profkit.core.result import Abstention, Chart, Metric, Result, table
 from profkit.core.settings import Settings
@@ -97,7 +97,7 @@ def _busy(rows: pd.DataFrame) -> dict[str, float]:
         "streams": rows["stream"].nunique(),
         "span_ns": span,
         "busy_ns": busy,
-        "busy_share": _ratio(busy, span),
+        "busy_share": ratio(busy, span),
         **covered,
     }
 
@@ -172,35 +172,31 @@ def _metrics(
     compute = named[named["kind"] == "compute"]
     metrics = {
         "busy_share": Metric(
-            value=_ratio(devices["busy_ns"].sum(), devices["span_ns"].sum()),
+            value=ratio(devices["busy_ns"].sum(), devices["span_ns"].sum()),
             unit="share",
             title="Busy time of the GPUs, of the time from first to last work",
             better="higher",
         ),
         "small_kernel_share": Metric(
-            value=_ratio(compute["small"].sum(), compute["calls"].sum()),
+            value=ratio(compute["small"].sum(), compute["calls"].sum()),
             unit="share",
             title=f"Compute kernels under {duration(config.small_kernel_ns)}, of all by number",
             better="lower",
         ),
         "occupancy_percent": Metric(
-            value=_ratio(compute["weighted"].sum(), compute["weight_ns"].sum()),
+            value=ratio(compute["weighted"].sum(), compute["weight_ns"].sum()),
             unit="percent",
             title="Estimated achieved occupancy, mean over the time of compute kernels",
             better="higher",
         ),
         "calls_per_step": Metric(
-            value=_ratio(of_steps["calls"].sum(), len(of_steps)),
+            value=ratio(of_steps["calls"].sum(), len(of_steps)),
             unit="count",
             title="Kernels, copies and sets per step and rank",
             better="lower",
         ),
     }
     return {name: metric for name, metric in metrics.items() if np.isfinite(metric.value)}
-
-
-def _ratio(part: float, whole: float) -> float:
-    return float(part / whole) if whole else math.nan
 
 
 def _charts() -> tuple[Chart, ...]:

@@ -14,6 +14,7 @@ from profkit.analyze.shared import intervals
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.lanes import Lanes, fitting
 from profkit.analyze.shared.large_table import LargeTable, batches
+from profkit.analyze.shared.ratio import ratio
 from profkit.analyze.shared.step_spans import step_spans
 from profkit.analyze.shared.step_windows import WHERE, step_windows
 from profkit.core.formatting import counted
@@ -201,15 +202,15 @@ def _efficiency(rows: dict[str, NDArray[Any]], frame: Intervals) -> dict[str, fl
     return {
         "time_ns": time,
         "kernel_ns": int(inside.sum()),
-        "busy_share": _ratio(busy, time),
-        "sm_efficiency_share": _ratio(
+        "busy_share": ratio(busy, time),
+        "sm_efficiency_share": ratio(
             _efficient_ns(spans[resident], rows["blocks_per_sm"][resident], frame), time
         )
         if resident.any()
         else math.nan,
-        "occupancy_percent": _ratio(occupied, rated.sum()),
-        "tensor_core_share": _ratio((inside * rows["tensor_cores"]).sum(), inside.sum()),
-        "tensorboard_tensor_core_share": _ratio((inside * rows["tensorboard"]).sum(), inside.sum()),
+        "occupancy_percent": ratio(occupied, rated.sum()),
+        "tensor_core_share": ratio((inside * rows["tensor_cores"]).sum(), inside.sum()),
+        "tensorboard_tensor_core_share": ratio((inside * rows["tensorboard"]).sum(), inside.sum()),
     }
 
 
@@ -231,10 +232,6 @@ def _integral_within(
     return float((at_edges[:, 1] - at_edges[:, 0]).sum())
 
 
-def _ratio(part: float, whole: float) -> float:
-    return float(part / whole) if whole else math.nan
-
-
 def _unknown(named: pd.DataFrame) -> pd.DataFrame:
     """Return the kernels of no known library by name, those with most time first."""
     other = named[named["library"] == library("")].rename(columns={"inside_ns": "total_ns"})
@@ -249,7 +246,7 @@ def _metrics(by_device: pd.DataFrame) -> dict[str, Metric]:
     for name, title in _TITLES.items():
         weights = by_device["time_ns" if name in over_time else "kernel_ns"]
         known = by_device[name].notna()
-        value = _ratio((by_device[name] * weights)[known].sum(), weights[known].sum())
+        value = ratio((by_device[name] * weights)[known].sum(), weights[known].sum())
         if math.isfinite(value):
             unit = "percent" if name.endswith("percent") else "share"
             found[name] = Metric(value=value, unit=unit, title=title, better="higher")

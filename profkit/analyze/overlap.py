@@ -12,6 +12,7 @@ from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.lanes import Lanes, fitting
 from profkit.analyze.shared.large_table import LargeTable, batches
+from profkit.analyze.shared.ratio import ratio
 from profkit.analyze.shared.step_spans import step_spans
 from profkit.analyze.shared.step_windows import WHERE, step_windows, with_clock
 from profkit.core.formatting import ranks_and_repeats
@@ -196,28 +197,24 @@ def _metrics(by_step: pd.DataFrame) -> dict[str, Metric]:
     sums = by_step[["step_time_ns", *_TIMES]].sum()
     metrics = {
         "hidden_share": Metric(
-            value=_ratio(sums["hidden_ns"], sums["communication_ns"]),
+            value=ratio(sums["hidden_ns"], sums["communication_ns"]),
             unit="share",
             title="Communication hidden behind compute, of the communication time of all ranks",
             better="higher",
         ),
         "exposed_share": Metric(
-            value=_ratio(sums["exposed_ns"], sums["step_time_ns"]),
+            value=ratio(sums["exposed_ns"], sums["step_time_ns"]),
             unit="share",
             title="Exposed communication, of the slowest rank's step time, mean over ranks",
             better="lower",
         ),
         "communication_share": Metric(
-            value=_ratio(sums["communication_ns"], sums["step_time_ns"]),
+            value=ratio(sums["communication_ns"], sums["step_time_ns"]),
             unit="share",
             title="Communication, hidden or not, of the slowest rank's step time, mean over ranks",
         ),
     }
     return {name: metric for name, metric in metrics.items() if math.isfinite(metric.value)}
-
-
-def _ratio(part: float, whole: float) -> float:
-    return float(part / whole) if whole else math.nan
 
 
 def _charts() -> tuple[Chart, ...]:

@@ -26,10 +26,6 @@ _WHERE = ["repeat", "rank"]
 _PEER = ["rank", "arrival_ns", "start_ns", "call_ns", "offset_ns"]
 _LATE = ["late_ns", "caused_wait_ns"]
 _HOST_COMMUNICATION = ("gloo:*", "mpi:*", "ucc:*")
-_WHY_LATE = {
-    "host": "CPU called late",
-    "device": "GPU did not get to it sooner",
-}
 _MOSTLY = 0.5
 _OTHERS = 2**31 - 1
 _MOST_CELLS = 12_000

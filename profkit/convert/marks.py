@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from profkit.convert._harness_steps import step_of, steps_of
+from profkit.convert._json_lines import complete_lines
 from profkit.convert.base import Converted, Raw, converter
 from profkit.convert.columns.values import LATEST_NS
 from profkit.convert.linking.collectives import columns_of
@@ -75,7 +76,7 @@ class _Phase(NamedTuple):
 def convert(raw: Raw, out: Path) -> Converted:
     """Read the marks of one rank; its steps are those that its step clock left beside them."""
     del out
-    lines, notes = _lines(raw.path)
+    lines, notes = complete_lines(raw.path, _Line)
     said = [line.message for line in lines if line.message is not None]
     steps = [line for line in lines if line.begin_ns >= 0]
     if not steps:
@@ -107,17 +108,6 @@ def convert(raw: Raw, out: Path) -> Converted:
     nothing = ("kernels", "runtime_calls", "python_calls", "devices")
     tables |= {name: schema.empty(name) for name in nothing}
     return Converted(tables=tables, notes=tuple(notes))
-
-
-def _lines(path: Path) -> tuple[list[_Line], list[str]]:
-    """Return the complete lines; a process that was killed leaves half a last one."""
-    decode, found, broken = msgspec.json.Decoder(_Line).decode, [], 0
-    for text in path.read_bytes().splitlines():
-        try:
-            found.append(decode(text))
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            broken += 1
-    return found, [f"{counted(broken, 'damaged line')} left out."] if broken else []
 
 
 def _contradictions(steps: Sequence[_Line], phases: Sequence[_Phase]) -> Iterator[str]:

@@ -10,9 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from profkit.convert._harness_steps import step_of, steps_of
+from profkit.convert._json_lines import complete_lines
 from profkit.convert.base import Converted, Raw, converter
 from profkit.core.errors import InputError
-from profkit.core.formatting import counted
 from profkit.tables import schema
 
 # Ends of names, the longest first, and the unit that they mean.
@@ -41,7 +41,7 @@ class _Line(msgspec.Struct):
 def convert(raw: Raw, out: Path) -> Converted:
     """Read the samples of one rank; steps are those that its step clock left beside them."""
     del out
-    lines, notes = _lines(raw.path)
+    lines, notes = complete_lines(raw.path, _Line)
     steps = steps_of(raw)
     samples = [line for line in lines if line.time_ns >= 0]
     if not samples:
@@ -52,17 +52,6 @@ def convert(raw: Raw, out: Path) -> Converted:
         "annotations": _annotations([line for line in lines if line.phase], steps, raw),
     }
     return Converted(tables=tables, notes=tuple(notes))
-
-
-def _lines(path: Path) -> tuple[list[_Line], list[str]]:
-    """Return the complete lines; a process that was killed leaves half a last one."""
-    decode, found, broken = msgspec.json.Decoder(_Line).decode, [], 0
-    for text in path.read_bytes().splitlines():
-        try:
-            found.append(decode(text))
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            broken += 1
-    return found, [f"{counted(broken, 'damaged line')} left out."] if broken else []
 
 
 def _cost(line: _Line) -> str:

@@ -27,8 +27,8 @@ from profkit.core.source_hash import ASSETS, Import, syntax
 TIMELINE_CODE = ("profkit.timeline", "profkit.timeline.merge_ranks")
 """The stage and the module of the code behind a timeline."""
 
-HISTORY_CODE = ("profkit", "profkit.cli.measured_history")
-"""The same of the history of saved results."""
+HISTORY_CODE = ("", "profkit.cli.measured_history")
+"""The same of the history of saved results, which a command makes that is no stage."""
 
 ROOMS_OF_PLUGINS = frozenset({"profkit.patterns"})
 """Packages whose plugins work together in one job, so that a change of one makes it stale."""
@@ -66,14 +66,26 @@ def closure(stage: str, module: str) -> tuple[dict[str, str], dict[str, str]]:
 
     Behind what takes a name from `ROOMS_OF_PLUGINS` are all plugins that are found there.
 
-    The edge of `stage` (``profkit.analyze.__main__`` for ``profkit.analyze``) belongs to it, but
-    not what the edge imports: that reads and writes files, and would make every result depend on
-    every module.
+    The edge of `stage` (``profkit.analyze.__main__`` for ``profkit.analyze``) belongs to it, and
+    what the edge imports of its own stage, but nothing else that the edge imports: that reads and
+    writes files, and would make every result depend on every module.
     """
     own = frozenset({"profkit", module.partition(".")[0]})
-    edge = f"{stage}.__main__"
+    modules, packages = _behind(module, own, tuple(f"{top}." for top in own))
+    if stage:
+        modules |= _behind(f"{stage}.__main__", own, (f"{stage}.",))[0]
+    return dict(sorted(modules.items())), _versions(packages)
+
+
+def _behind(
+    module: str, own: frozenset[str], followed: tuple[str, ...]
+) -> tuple[dict[str, str], set[str]]:
+    """Return the hashes of `module` and of what it imports, of that which is `followed`.
+
+    And the packages of which it imports something else.
+    """
     pending = [module]
-    modules = {edge: syntax(_path(edge)).hash} if edge != module else {}
+    modules: dict[str, str] = {}
     packages: set[str] = set()
     while pending:
         name = pending.pop()
@@ -82,14 +94,14 @@ def closure(stage: str, module: str) -> tuple[dict[str, str], dict[str, str]]:
         path = _path(name)
         modules[name] = syntax(path).hash
         for imported in imports(path, name, own):
-            if imported.partition(".")[0] in own:
+            if f"{imported}.".startswith(followed):
                 pending.append(imported)
             else:
                 packages.add(imported.partition(".")[0])
         modules.update(_assets(path, name))
         if name in ROOMS_OF_PLUGINS:
             pending.extend(registry.module_names(name).values())
-    return dict(sorted(modules.items())), _versions(packages)
+    return modules, packages
 
 
 def _assets(path: Path, module: str) -> dict[str, str]:

@@ -6,7 +6,6 @@ from profkit.patterns._rows import cause, equal, having, inside, per_step, place
 from profkit.patterns.base import Match, Step, pattern
 
 _LEAST_CLONES = 8
-_OTHERS = r"^(?:autograd::|Optimizer\.|Compiled|Torch-Compiled|aten::(?!clone$))"
 
 
 @pattern(

@@ -53,28 +53,46 @@ def start(work: Callable[[], object], variables: Mapping[str, str]) -> Forked:
 
     Its standard input is empty. Interrupts of the terminal do not reach it.
     """
+    return in_session(work, partial(_become, variables))
+
+
+def in_session(
+    work: Callable[[], object],
+    become: Callable[[int], object] = int,
+    *,
+    keeps_exit_functions: bool = False,
+) -> Forked:
+    """Run `work` in a fork that is a session of its own and was given its output by `become`.
+
+    Without, it prints where this process does.
+    """
     reading, writing = os.pipe()
     pid = os.fork()
     if not pid:
-        end_with(partial(_become, work, variables, writing))
+        begin = partial(_begin, work, become, writing)
+        end_with(begin, keeps_exit_functions=keeps_exit_functions)
     os.close(writing)
     # It can be sent signals by then.
     os.read(reading, len(_READY))
     return Forked(pid, os.fdopen(reading, errors="replace"))
 
 
-def _become(work: Callable[[], object], variables: Mapping[str, str], writing: int) -> None:
+def _begin(work: Callable[[], object], become: Callable[[int], object], writing: int) -> None:
     os.setsid()
+    become(writing)
+    os.write(writing, _READY)
+    os.close(writing)
+    work()
+
+
+def _become(variables: Mapping[str, str], writing: int) -> None:
     for descriptor, stream in ((os.open(os.devnull, os.O_RDONLY), 0), (writing, 1), (writing, 2)):
         os.dup2(descriptor, stream)
-    os.close(writing)
     for signum in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(signum, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.update(variables)
     open_streams()
-    os.write(1, _READY)
-    work()
 
 
 def open_streams() -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -70,13 +69,3 @@ def encoded(
 def json_schema() -> Mapping[str, Any]:
     """Return the JSON Schema of ``report.json``."""
     return msgspec.json.schema(Record)
-
-
-def read_verdicts(path: Path) -> dict[str, Verdict | None]:
-    """Return the verdict of each run that the ``report.json`` at `path` holds, by name."""
-    runs = msgspec.json.decode(path.read_bytes(), type=_Verdicts).runs
-    return {one.run: one.verdict for one in runs}
-
-
-class _Verdicts(msgspec.Struct):
-    runs: tuple[RunVerdict, ...]

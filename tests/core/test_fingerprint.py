@@ -139,11 +139,21 @@ def test_an_asset_counts_for_the_conversions_that_draw_with_it_alone(asset, tool
     assert drawn == tools
 
 
-def test_an_analysis_depends_on_the_edge_but_not_on_what_the_edge_imports():
-    modules, packages = closure("profkit.analyze", "profkit.analyze.steps")
-    assert "profkit.analyze.__main__" in modules
-    assert "profkit.core.progress_events" not in modules
-    assert "pandas" in packages
+@pytest.mark.parametrize(
+    ("stage", "plugin", "read_by_the_edge"),
+    [
+        ("convert", "py_spy", ["_join_parts", "_part_tables", "_parts_of_ranks", "_parquet"]),
+        ("analyze", "steps", ["shared.read_tables", "shared.mapped_frames"]),
+        ("timeline", "merge_ranks", ["perfetto_archive"]),
+    ],
+)
+def test_a_result_depends_on_the_edge_and_on_what_the_edge_imports_of_its_stage(
+    stage, plugin, read_by_the_edge
+):
+    modules, packages = closure(f"profkit.{stage}", f"profkit.{stage}.{plugin}")
+    assert {f"profkit.{stage}.{name}" for name in ("__main__", *read_by_the_edge)} < set(modules)
+    assert not {"profkit.core.progress_events", "profkit.core.fingerprint"} & set(modules)
+    assert "msgspec" in packages
 
 
 def test_captures_are_in_no_closure_of_later_stages():

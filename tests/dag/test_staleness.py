@@ -133,6 +133,14 @@ def test_a_converter_reruns_its_conversion_and_what_reads_its_tables(tree, edit)
     assert tree.jobs() == sorted({"convert_torch_profiler", DRAWN, "report"} | readers)
 
 
+def test_what_joins_the_files_of_a_capture_reruns_every_conversion(tree, edit):
+    edit("profkit/convert/_join_parts.py", '"""', '_EXTRA = 1\n"""')
+    tables = (tree.folder / "results/runs").glob("*/tables/*")
+    assert {job for job in tree.jobs() if job.startswith("convert_")} == {
+        f"convert_{folder.name}" for folder in tables
+    }
+
+
 def test_a_script_of_a_page_reruns_the_conversion_that_draws_it(tree, edit):
     asset = "profkit/convert/memory_layers/assets/sunburst.js"
     edit(asset, "RINGS = 6", "RINGS = 5")

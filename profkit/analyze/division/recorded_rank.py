@@ -115,11 +115,6 @@ class RecordedRank:
         """The call that launched each kernel, see `launch_calls.launches`, without its name."""
         return launches(self.kernels, self.calls).drop(columns="name")
 
-    @cached_property
-    def op_spans(self) -> Intervals:
-        """The intervals of the operators and annotations."""
-        return spans_of(self.ops)
-
     def charged_spans(self, rows: calltree.Rows) -> Intervals:
         """Return intervals of operators; empty for ranges that end after the one they began in.
 

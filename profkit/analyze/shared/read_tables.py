@@ -1,11 +1,11 @@
 """Tables as data frames: whole, of several runs, or a part at a time."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
+from itertools import count
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -68,27 +68,53 @@ class _LargeFile(large_table.LargeTable):
     """A large table in a file, of which only what is asked for is read."""
 
     path: Path
+    file: pq.ParquetFile
     columns: Sequence[str] | None
+
+    @classmethod
+    def at(cls, path: Path, columns: Sequence[str] | None) -> Self:
+        """Open the file at `path`."""
+        file = readable(path, pq.ParquetFile)
+        return cls(partial(_portions, file, columns), path, file, columns)
 
     @cached_property
     def _known(self) -> list[dict[int, int]]:
-        with readable(self.path, pq.ParquetFile) as file:
-            return _rows_of_ranks(file, self.path)
+        return readable(self.path, lambda _: _rows_of_ranks(self.file))
 
     def groups(self) -> Sequence[Mapping[int, int]]:
         """See `LargeTable.groups`; reads next to nothing where these are of one rank each."""
         return self._known
 
-    def of_ranks(self, ranks: Collection[int]) -> pd.DataFrame:
-        """See `LargeTable.of_ranks`."""
-        with readable(self.path, pq.ParquetFile) as file:
-            near = {at: rows for at, rows in enumerate(self._known) if rows.keys() & {*ranks}}
-            return _part(file, near, {*ranks}, self.columns, None, self.path)
+    def near(self, ranks: Collection[int]) -> list[int]:
+        """Return the groups of rows that have some of these ranks."""
+        return [at for at, rows in enumerate(self._known) if not rows.keys().isdisjoint(ranks)]
+
+    def of_ranks(
+        self, ranks: Collection[int], span: closed_steps.Span | None = None
+    ) -> pd.DataFrame:
+        """See `LargeTable.of_ranks`; of one rank only what is in `span` if that is not None."""
+        near, wanted = self.near(ranks), {*ranks}
+        read = partial(self._of_span, near, span) if span else partial(self._of_ranks, near, wanted)
+        return readable(self.path, lambda _: read())
+
+    def _of_ranks(self, near: Sequence[int], ranks: set[int]) -> pd.DataFrame:
+        rows = _groups(self.file, near, self.columns)
+        if all(self._known[group].keys() <= ranks for group in near):
+            return rows
+        own = np.concatenate([_ranks_of_group(self.file, group) for group in near])
+        return rows[np.isin(own, [*ranks])].reset_index(drop=True)
+
+    def _of_span(self, near: Sequence[int], span: closed_steps.Span) -> pd.DataFrame:
+        names = list(self.columns or self.file.schema_arrow.names)
+        needed = [name for name in closed_steps.NEEDED if name in self.file.schema_arrow.names]
+        groups = [group for group in near if span.may_be_in(self.file, group)]
+        rows = _groups(self.file, groups, list(dict.fromkeys((*names, *needed))))
+        return filtered(rows, span.holds(rows))[names].reset_index(drop=True)
 
     def only(self, ranks: Collection[int]) -> large_table.LargeTable:
         """See `LargeTable.only`; the others are not read."""
-        near = [at for at, rows in enumerate(self._known) if rows.keys() & {*ranks}]
-        return large_table.LargeTable(partial(_of_some, self.path, self.columns, near, {*ranks}))
+        of_some = partial(_portions, self.file, self.columns, self.near(ranks), {*ranks})
+        return large_table.LargeTable(of_some)
 
     def narrowed(self, names: Sequence[str]) -> large_table.LargeTable:
         """See `LargeTable.narrowed`."""
@@ -115,28 +141,25 @@ def large(paths: Sequence[Path], columns: Sequence[str] | None = None) -> large_
 
     A small one is read once.
     """
-    with readable(paths[0], pq.ParquetFile) as file:
-        names = list(columns or file.schema_arrow.names)
-        if file.metadata.num_rows * len(names) > _SMALL_VALUES:
-            return _LargeFile(partial(_portions, paths[0], columns), paths[0], columns)
+    found = _LargeFile.at(paths[0], columns)
+    names = list(columns or found.file.schema_arrow.names)
+    if found.file.metadata.num_rows * len(names) > _SMALL_VALUES:
+        return found
     whole = cache(partial(readable, paths[0], partial(_whole, columns=names)))
     # Who adds a column adds it to a frame of its own.
     return _SmallFile(lambda: iter((whole().copy(deep=False),)))
 
 
-def _of_some(
-    path: Path, columns: Sequence[str] | None, near: Sequence[int], ranks: set[int]
+def _portions(
+    file: pq.ParquetFile,
+    columns: Sequence[str] | None,
+    groups: Sequence[int] | None = None,
+    ranks: Collection[int] | None = None,
 ) -> Iterator[pd.DataFrame]:
-    with readable(path, pq.ParquetFile) as file:
-        for rows in large_table.portions(file, columns or file.schema_arrow.names, near):
-            yield rows[rows["rank"].isin(ranks).to_numpy()]
-    pa.default_memory_pool().release_unused()
-
-
-def _portions(path: Path, columns: Sequence[str] | None) -> Iterator[pd.DataFrame]:
-    with readable(path, pq.ParquetFile) as file:
-        names = list(columns or file.schema_arrow.names)
-        yield from large_table.portions(file, names, range(file.num_row_groups))
+    """Yield the rows of a file, or of some `ranks` in some `groups`, a portion at a time."""
+    near = range(file.num_row_groups) if groups is None else groups
+    for rows in large_table.portions(file, columns or file.schema_arrow.names, near):
+        yield rows if ranks is None else rows[rows["rank"].isin(ranks).to_numpy()]
     pa.default_memory_pool().release_unused()
 
 
@@ -198,58 +221,18 @@ def rank_batches(
 
     A rank with more rows comes in parts of whole steps, where it can be cut between them.
     """
-    with ExitStack() as stack:
-        opened = {
-            name: stack.enter_context(readable(paths[0], pq.ParquetFile))
-            for name, paths in files.items()
-        }
-        groups = {
-            name: readable(paths[0], partial(_rows_of_ranks, opened[name]))
-            for name, paths in files.items()
-        }
-        number = 0
-        for batch in large_table.ranks_in_batches(groups.values(), ranks_in):
-            near = {
-                name: {at: rows for at, rows in enumerate(known) if rows.keys() & batch}
-                for name, known in groups.items()
-            }
-            tables = {name: (file, [*near[name]]) for name, file in opened.items()}
-            spans: Sequence[closed_steps.Span | None] = closed_steps.spans(tables) or (None,)
-            for span in spans:
-                rows = {}
-                for name, file in opened.items():
-                    part = partial(_part, file, near[name], batch, columns.get(name), span)
-                    rows[name] = readable(files[name][0], part)
-                yield str(number), rows
-                number += 1
+    tables = {name: _LargeFile.at(paths[0], columns.get(name)) for name, paths in files.items()}
+    number = count()
+    for ranks in large_table.ranks_in_batches([one.groups() for one in tables.values()], ranks_in):
+        near = {name: (table.file, table.near(ranks)) for name, table in tables.items()}
+        for span in closed_steps.spans(near) or (None,):
+            yield (
+                str(next(number)),
+                {name: table.of_ranks(ranks, span) for name, table in tables.items()},
+            )
 
 
-def _part(
-    file: pq.ParquetFile,
-    groups: Mapping[int, Mapping[int, int]],
-    ranks: set[int],
-    columns: Sequence[str] | None,
-    span: closed_steps.Span | None,
-    _: Path,
-) -> pd.DataFrame:
-    """Return the rows of some ranks, of one in `span` if that is not None.
-
-    `groups` has the number of rows of each rank in each group of rows that they are in.
-    """
-    if span is None:
-        rows = _groups(file, [*groups], columns)
-        if all(known.keys() <= ranks for known in groups.values()):
-            return rows
-        own = np.concatenate([_ranks_of_group(file, group) for group in groups])
-        return rows[np.isin(own, [*ranks])].reset_index(drop=True)
-    names = list(columns or file.schema_arrow.names)
-    needed = [name for name in closed_steps.NEEDED if name in file.schema_arrow.names]
-    near = [group for group in groups if span.may_be_in(file, group)]
-    rows = _groups(file, near, list(dict.fromkeys((*names, *needed))))
-    return filtered(rows, span.holds(rows))[names].reset_index(drop=True)
-
-
-def _rows_of_ranks(file: pq.ParquetFile, _: Path) -> list[dict[int, int]]:
+def _rows_of_ranks(file: pq.ParquetFile) -> list[dict[int, int]]:
     """Return for each group of rows how many each rank has of them."""
     at = file.schema_arrow.names.index("rank")
     found: list[dict[int, int]] = []

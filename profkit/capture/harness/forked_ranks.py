@@ -15,7 +15,6 @@ import runpy
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -35,8 +34,6 @@ _DEVICES = ("cuda", "hip", "xpu")
 
 _NAME = Path("/proc/self/comm")
 _THREADS = "OMP_NUM_THREADS"
-_PERIOD_S = 0.02
-_READY = b"\n"
 _OF_LAUNCHERS = ("PROFKIT_", "TORCHELASTIC_", "GROUP_", "ROLE_", "LOCAL_")
 _READ_LATER = {
     *("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCH_NCCL_ASYNC_ERROR_HANDLING"),
@@ -114,38 +111,18 @@ class ForkedRank:
 
     def __init__(self, command: Sequence[str], work: Callable[[], None]) -> None:
         self.args = command
-        self.returncode: int | None = None
-        reading, writing = os.pipe()
-        self.pid = os.fork()
-        if not self.pid:
-            forked.end_with(partial(_in_session, writing, work), keeps_exit_functions=True)
-        os.close(writing)
-        # Torchrun sends signals to its session.
-        os.read(reading, len(_READY))
-        os.close(reading)
+        self._fork = forked.in_session(work, keeps_exit_functions=True)
+        self.pid = self._fork.pid
 
     def poll(self) -> int | None:
         """Return its exit status, negative for a signal; None while it works."""
-        if self.returncode is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.returncode = os.waitstatus_to_exitcode(status)
-        return self.returncode
+        return self._fork.wait(0)
 
-    def wait(self, timeout: float | None = None) -> int:
+    def wait(self, timeout: float = float("inf")) -> int:
         """Return its exit status; raises `subprocess.TimeoutExpired` after `timeout` seconds."""
-        end_s = float("inf") if timeout is None else time.monotonic() + timeout
-        while (status := self.poll()) is None:
-            if time.monotonic() >= end_s:
-                raise subprocess.TimeoutExpired([*self.args], timeout or 0)
-            time.sleep(_PERIOD_S)
+        if (status := self._fork.wait(timeout)) is None:
+            raise subprocess.TimeoutExpired([*self.args], timeout)
         return status
-
-
-def _in_session(writing: int, work: Callable[[], None]) -> None:
-    os.setsid()
-    os.write(writing, _READY)
-    work()
 
 
 def fork_ranks(loaded: Loaded) -> None:

@@ -4,15 +4,13 @@ Models and optimizers come from PyTorch's global hooks (``register_module_forwar
 the outermost module, ``register_optimizer_step_pre_hook``), so that scripts stay unchanged.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 
 import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
 from profkit.capture.model_memory import deepspeed
-from profkit.capture.model_memory.claimed_memory import ClaimedMemory
 from profkit.capture.model_memory.owned_tensors import (
     ModuleIndex,
     ModulePath,
@@ -23,32 +21,6 @@ from profkit.capture.model_memory.owned_tensors import (
     owned,
     unwrap,
 )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ModelTensors:
-    """Tensors of this rank alone: its shards, with their padding."""
-
-    parameters: tuple[torch.Tensor, ...]
-    """Parameters of the forward pass, or the shards that they are gathered from."""
-
-    gradients: tuple[torch.Tensor, ...]
-    """Gradients that the optimizer has not used yet."""
-
-    masters: tuple[torch.Tensor, ...]
-    """Master copies in fp32 that the optimizer updates in place of the parameters."""
-
-    states: tuple[torch.Tensor, ...]
-    """States of the optimizer, such as moments."""
-
-    def sizes_bytes(self) -> dict[str, int]:
-        """Return the bytes of each kind; memory that two tensors share counts once."""
-        return {
-            "parameters": _bytes(self.parameters),
-            "gradients": _bytes(self.gradients),
-            "masters": _bytes(self.masters),
-            "states": _bytes(self.states),
-        }
 
 
 def find_tensors(
@@ -69,19 +41,6 @@ def find_tensors(
     for optimizer in optimizers:
         # ZeroRedundancyOptimizer steps the optimizer of this rank's share.
         yield from optimizer_states(getattr(optimizer, "optim", optimizer), index)
-
-
-def find_model_tensors(
-    model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]
-) -> ModelTensors:
-    """Return the tensors of `model` on this rank: plain, in DDP, sharded by FSDP2 or DeepSpeed."""
-    found = list(find_tensors({"": model}, optimizers))
-    return ModelTensors(
-        parameters=tuple(_of_kind("parameters", found)),
-        gradients=tuple(_of_kind("gradients", found)),
-        masters=tuple(_of_kind("masters", found)),
-        states=tuple(_of_kind("states", found)),
-    )
 
 
 def _parameters(name: str, model: nn.Module, index: ModuleIndex) -> Iterator[OwnedTensor]:
@@ -108,13 +67,3 @@ def _buffers(name: str, model: nn.Module) -> Iterator[OwnedTensor]:
     """Yield the buffers of each module of `model`."""
     for path, module in unwrap(model).named_modules():
         yield from owned("buffers", ModulePath(name, path), module._buffers)  # noqa: SLF001
-
-
-def _of_kind(kind: str, found: Sequence[OwnedTensor]) -> Iterator[torch.Tensor]:
-    return (part.tensor for part in found if part.kind == kind)
-
-
-def _bytes(tensors: Sequence[torch.Tensor]) -> int:
-    """Return the size of the union: some are views of others, such as parts of a flat buffer."""
-    claimed = ClaimedMemory()
-    return sum(claimed.claim(tensor) for tensor in tensors)

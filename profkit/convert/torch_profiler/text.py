@@ -74,7 +74,7 @@ def next_event(text: bytes, after: int, end: int) -> int:
     return end
 
 
-def decoded(text: bytes, kind: Any) -> Any:
+def decoded(text: bytes | memoryview, kind: Any) -> Any:
     """Decode JSON as `kind`; raises `msgspec.DecodeError` with a position for whatever is wrong."""
     try:
         return msgspec.json.decode(text, type=kind)
@@ -84,7 +84,7 @@ def decoded(text: bytes, kind: Any) -> Any:
         raise msgspec.DecodeError(message) from None
 
 
-def _too_deep(text: bytes) -> int:
+def _too_deep(text: bytes | memoryview) -> int:
     """Return where nesting exceeds what traces have; brackets inside strings are counted too."""
     content = np.frombuffer(text, dtype=np.uint8)
     deep = np.cumsum(_STEPS[content], dtype=np.int32) > _LEVELS

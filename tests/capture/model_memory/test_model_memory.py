@@ -6,9 +6,9 @@ from torch import nn, optim
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.masked import masked_tensor
 
-from profkit.capture.model_memory import find_model_tensors
 from profkit.capture.model_memory.claimed_memory import ClaimedMemory, tensors_with_memory
 from profkit.capture.model_memory.memory_account import _readable_parts
+from tests.capture.model_memory.tensor_sizes import sizes_bytes
 
 
 def trained(model, optimizer):
@@ -19,7 +19,7 @@ def trained(model, optimizer):
 def test_a_plain_model_holds_parameters_gradients_and_moments():
     model = nn.Linear(3, 4)
     optimizer = optim.AdamW(model.parameters())
-    assert find_model_tensors(model, [optimizer]).sizes_bytes() == {
+    assert sizes_bytes(model, [optimizer]) == {
         "parameters": 16 * 4,
         "gradients": 0,
         "masters": 0,
@@ -27,7 +27,7 @@ def test_a_plain_model_holds_parameters_gradients_and_moments():
     }
     trained(model, optimizer)
     # Two moments for each parameter, and for each tensor the number of its steps.
-    assert find_model_tensors(model, [optimizer]).sizes_bytes() == {
+    assert sizes_bytes(model, [optimizer]) == {
         "parameters": 16 * 4,
         "gradients": 16 * 4,
         "masters": 0,
@@ -41,7 +41,7 @@ def test_tied_parameters_and_views_of_one_buffer_count_once():
     first.weight.data = buffer[:9].view(3, 3)
     second.weight.data = buffer[3:].view(3, 3)
     model = nn.Sequential(first, second)
-    assert find_model_tensors(model, []).sizes_bytes()["parameters"] == 12 * 4
+    assert sizes_bytes(model, [])["parameters"] == 12 * 4
 
 
 def test_each_of_several_optimizers_counts():
@@ -50,7 +50,7 @@ def test_each_of_several_optimizers_counts():
     model(torch.randn(2, 3)).sum().backward()
     for optimizer in optimizers:
         optimizer.step()
-    assert find_model_tensors(model, optimizers).sizes_bytes()["states"] == (9 + 6) * 4
+    assert sizes_bytes(model, optimizers)["states"] == (9 + 6) * 4
 
 
 def test_every_byte_belongs_to_the_first_that_claims_it():
@@ -137,9 +137,9 @@ def test_a_tensor_of_several_shapes_has_all_of_its_buffer():
 
 def test_a_lazy_model_has_no_memory_before_its_first_call():
     model = nn.Sequential(nn.LazyLinear(2), nn.Linear(2, 2, bias=False))
-    assert find_model_tensors(model, []).sizes_bytes()["parameters"] == 4 * 4
+    assert sizes_bytes(model, [])["parameters"] == 4 * 4
     model(torch.ones(1, 3))
-    assert find_model_tensors(model, []).sizes_bytes()["parameters"] == (3 * 2 + 2 + 4) * 4
+    assert sizes_bytes(model, [])["parameters"] == (3 * 2 + 2 + 4) * 4
 
 
 def test_a_tensor_whose_making_failed_is_passed_over():

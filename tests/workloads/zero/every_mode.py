@@ -11,10 +11,11 @@ from pathlib import Path
 
 import torch
 
-from profkit.capture.model_memory import find_model_tensors
+sys.path.insert(0, str(Path(__file__).parents[3]))
 from profkit.workloads import train as program
 from profkit.workloads.runtime.process import joined
 from profkit.workloads.runtime.request import Request
+from tests.capture.model_memory.tensor_sizes import sizes_bytes
 
 MODEL = {"name": "t", "family": "gpt", "vocabulary": 64, "context": 8, "layers": 2, "width": 16}
 # The third word is the offload.
@@ -83,7 +84,7 @@ def holdings(process):
             engine.backward(family.loss(engine.forward(inputs), targets))
         if step == 0:
             engine.step()
-    sizes = find_model_tensors(engine.model, [engine.optimizer]).sizes_bytes()
+    sizes = sizes_bytes(engine.model, [engine.optimizer])
     return {kind: size / family.parameter_count() for kind, size in sizes.items()}
 
 
