@@ -143,10 +143,10 @@ class StepHooks(ExitStack):
 
     def _end_call(self, called: object) -> None:
         before = self.step_ends.steps
-        if self.step_ends.is_joining(called) and before > 1:
+        if self.step_ends.takes_over(called) and before > 1:
             marks.note(
-                f"From step {before} on, a step ends with {type(called).__name__}, which joined "
-                f"then; leave the steps before it out: warmup_steps={before + 1}."
+                f"From step {before} on, a step ends with {type(called).__name__}, not with another"
+                f" optimizer as before; leave those steps out: warmup_steps={before + 1}."
             )
         if self.step_ends.ends_step(called):
             if self.is_training:
@@ -178,7 +178,8 @@ class StepHooks(ExitStack):
             name = self.passes.begin_step(module)
             is_step = name == "forward"
         else:
-            name = "forward" if is_step else self.passes.begin(module)
+            in_closure = bool(self.open)
+            name = "forward" if is_step else self.passes.begin(module, is_in_closure=in_closure)
         # A validation before the training has no gradients.
         if is_step or (self.kind != "mark" and torch.is_grad_enabled()):
             marks.observed_begin()
