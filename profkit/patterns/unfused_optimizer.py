@@ -36,6 +36,9 @@ def match(
     if not steps.any():
         return None
     chosen = inside(cpu_ops, steps)
+    # A closure runs the model within the step, as LBFGS needs it: most of that is no update.
+    if (chosen & having(cpu_ops, "^autograd::engine::evaluate_function")).any():
+        return None
     single = chosen & having(cpu_ops, r"^aten::(?:add|mul|addcmul|addcdiv|sqrt|div|lerp|sub)_?$")
     fused = chosen & having(cpu_ops, "_foreach_|_fused_")
     if single.sum() < _LEAST_OPERATORS * step.count or fused.sum() * 2 > single.sum():
