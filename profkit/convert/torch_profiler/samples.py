@@ -72,9 +72,7 @@ def _tables(raw: Raw, read: _Sampled) -> dict[str, pa.Table]:
         ],
         "python_threads": [(*row[:3], queued_ns, row[3]) for row, queued_ns in others],
         "python_pauses": [(read.tid, start, end) for start, end in read.pauses],
-        "sampled_steps": [
-            (step, start, end) for step, (start, end) in enumerate(steps.tolist())
-        ],
+        "sampled_steps": [(step, start, end) for step, (start, end) in enumerate(steps.tolist())],
         "processes": [msgspec.structs.astuple(usage)] if usage else [],
     }
     # Frames are written from the innermost.

@@ -94,6 +94,6 @@ class ForwardPasses:
             how = "made by its closure" if passes.is_in_closure else "whose gradients add up"
             if count > 1:
                 marks.note(
-                    f"Each step of the optimizer has {count} forward passes of {passes.name}, {how}:"
-                    " a step is all of them."
+                    f"Each step of the optimizer has {count} forward passes of {passes.name},"
+                    f" {how}: a step is all of them."
                 )

@@ -87,7 +87,7 @@ def test_an_optimizer_that_joins_late_is_said(watcher):
                 late.step()
     assert marks.steps_seen() == 5
     (note,) = watcher.notes
-    assert note.startswith("From step 4 on, a step ends with SGD, not with another optimizer as before;")
+    assert note.startswith("From step 4 on, a step ends with SGD, and with something else before;")
     assert note.endswith("warmup_steps=5.")
 
 
@@ -107,7 +107,9 @@ def test_an_optimizer_outlives_those_that_are_made_anew_in_each_of_its_steps(wat
                 assert marks.steps_seen() == before + 1
     # Of the inner ones those before it was called for the second time.
     assert marks.steps_seen() == 3 + 2 + 6
-    assert [note.split(",")[0] for note in watcher.notes] == ["From step 3 on"] * 2 + ["From step 5 on"]
+    assert [note.split(",")[0] for note in watcher.notes] == ["From step 3 on"] * 2 + [
+        "From step 5 on"
+    ]
 
 
 def test_a_step_that_the_scaler_skips_is_a_step(watcher):
