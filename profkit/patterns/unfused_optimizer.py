@@ -57,7 +57,8 @@ def match(
         also=spent.also,
         advice=_advice(optimizer, has_gpu=not kernels.empty),
         gain_ns=spent.gain_ns * (_ON_GPU if len(kernels) else _ON_CPU),
-        place=f"optimizer {optimizer}".strip(),
+        # The line that calls it; that of its operators may be anywhere in the model.
+        place=spent.place or f"optimizer {optimizer}".strip(),
         confidence=Confidence.HIGH,
         evidence={"operators_per_step": per_step(single, step.count)},
     )
