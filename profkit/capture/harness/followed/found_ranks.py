@@ -33,7 +33,8 @@ class FoundRanks:
     """The ranks on this host by the numbers of their processes, for a followed command."""
 
     facts: dict[str, Any] = field(default_factory=dict)
-    """For the record: number of ranks, and what started them, as far as they say."""
+    """For the record: number of ranks, what started them, as far as they say, and how many
+    processes made steps and are none."""
 
     notes: list[str] = field(default_factory=list)
     """What readers should know of processes that are no ranks."""
@@ -50,6 +51,7 @@ def settle(out: Path, parallel: Parallel, named: int = 1, replacing: str = "") -
     """
     records = [_counted(out, record) for record in process_record.read(out)]
     chosen, notes = _numbered(_candidates(out, records))
+    left_out = {"left_out": len(notes)} if notes else {}
     world_size = max([record.world_size for record in chosen], default=0)
     ranks, sources = [], set()
     # In the order of their ranks, as launchers number them too.
@@ -86,6 +88,7 @@ def settle(out: Path, parallel: Parallel, named: int = 1, replacing: str = "") -
             "world_size": world_size,
             "launched_by": chosen[0].launcher if chosen else "",
             "numbered_by": chosen[0].numbered_by if chosen else "",
+            **left_out,
         },
         notes=notes,
         lack="" if chosen else _lack(out, records, replacing),
