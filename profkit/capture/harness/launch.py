@@ -122,7 +122,8 @@ def _wait(
     deadline, stopped = time.monotonic() + timeout_s, ""
     is_ending = False
     while (left_s := deadline - time.monotonic()) > 0 and not (stopped := stop_reason()):
-        if not is_ending and foreground.is_to_end and isinstance(process, subprocess.Popen):
+        is_to_end = foreground.is_to_end or foreground.is_left_waiting
+        if not is_ending and is_to_end and isinstance(process, subprocess.Popen):
             is_ending, deadline = True, time.monotonic() + _END_S
             os.killpg(process.pid, signal.SIGINT)
         try:

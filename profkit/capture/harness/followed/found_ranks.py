@@ -10,6 +10,7 @@ from profkit.capture.base import Rank
 from profkit.capture.harness.followed import process_record
 from profkit.capture.harness.followed.process_record import ProcessRecord
 from profkit.capture.harness.followed.request import TOO_OLD
+from profkit.capture.harness.foreground import ENDED_EARLY
 from profkit.capture.harness.ranks import clock, rank_files
 from profkit.capture.harness.ranks.coordinates import configured_rank
 from profkit.capture.harness.record import rank_errors
@@ -49,6 +50,7 @@ def settle(out: Path, parallel: Parallel, named: int = 1, replacing: str = "") -
     `named` is the number of ranks that the command names, 1 if it names none; `replacing` the line
     of a script that replaces PYTHONPATH, or "".
     """
+    (out / ENDED_EARLY).unlink(missing_ok=True)
     records = [_counted(out, record) for record in process_record.read(out)]
     chosen, notes = _numbered(_candidates(out, records))
     left_out = {"left_out": len(notes)} if notes else {}
