@@ -69,6 +69,9 @@ def test_what_only_waits_for_a_process_that_was_ended_early_is_interrupted(
     run, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(foreground, "_QUIET_S", -1.0)
-    line = f"trap 'exit 7' INT; touch {tmp_path / ENDED_EARLY}; while :; do sleep 0.1; done"
-    ended = run(line, folder=tmp_path)
-    assert (ended.exit_code, ended.timed_out) == (7, False)
+    early = tmp_path / ENDED_EARLY
+    ended = run(
+        f"trap 'echo left; exit 7' INT; touch {early}; while :; do sleep 0.1; done", early.parent
+    )
+    assert (ended.exit_code, ended.timed_out) == (0, False)
+    assert (tmp_path / "capture.log").read_text() == "left\n"
