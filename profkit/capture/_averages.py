@@ -10,12 +10,21 @@ if TYPE_CHECKING:
 
     from profkit.capture.torch_profiler import Capture
 
+_MOST_EVENTS = 50_000
+"""PyTorch takes about 0.1 ms of the program's time for each recorded event to make its tables."""
+
 _FRAMES = 5
 """Callers of an operator that one row of a table is about."""
 
 
 def tables(profiler: "profile", settings: "Capture") -> Iterator[str]:
     """Yield the tables of operators, of them by their shapes and by their callers."""
+    if (count := _events(profiler)) > _MOST_EVENTS:
+        yield (
+            f"PyTorch would take too long for tables of {count:,} events: lower"
+            " tools.torch_profiler.active to record fewer steps, or see the report\n"
+        )
+        return
     yield from _sorted("operators", profiler.key_averages(), settings)
     if settings.record_shapes:
         averages = profiler.key_averages(group_by_input_shape=True)
@@ -23,6 +32,12 @@ def tables(profiler: "profile", settings: "Capture") -> Iterator[str]:
     if _has_stacks(settings):
         averages = profiler.key_averages(group_by_stack_n=_FRAMES)
         yield from _sorted("operators and their callers", averages, settings)
+
+
+def _events(profiler: "profile") -> int:
+    """Return how many events were recorded, without the Python objects that PyTorch makes."""
+    kineto = profiler.profiler.kineto_results if profiler.profiler is not None else None
+    return len(kineto.events()) if kineto is not None else 0
 
 
 def _sorted(what: str, averages: "EventList", settings: "Capture") -> Iterator[str]:

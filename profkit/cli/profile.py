@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -10,6 +11,7 @@ from profkit.cli.loudness import add_loudness
 from profkit.cli.program_link import linked_program
 from profkit.core.errors import ConfigError
 from profkit.planning.command_line import as_override
+from profkit.workloads.runtime import command_words
 
 _ENOUGH_STEPS = 20
 """Steps after which the program is ended: some to warm up, those that are recorded, and others to
@@ -69,6 +71,12 @@ def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
         raise ConfigError(
             "profile: no command is given",
             hint="write it behind --, as in: profkit profile -- python train.py",
+        )
+    if command_words.reads_program(command) and not sys.stdin.isatty():
+        raise ConfigError(
+            f"{shlex.join(command)}: it reads its program from the standard input, which several"
+            " captures cannot share",
+            hint="write the program to a file: profkit profile -- python train.py",
         )
     return own, command
 

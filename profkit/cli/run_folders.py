@@ -80,6 +80,11 @@ class RunFolder:
         tried = [record for record in self.captures if record["status"] != "skipped"]
         return min(tried, key=lambda record: str(record.get("started", "")), default={})
 
+    @property
+    def left_out(self) -> int:
+        """How many processes of a command made steps and are no ranks of this run."""
+        return max((record.get("left_out", 0) for record in self.captures), default=0)
+
     def log(self, record: dict[str, Any]) -> Path:
         """Return the log of a capture, or that of its job if the command was never started."""
         name = f"{record['tool']}/rep{record['repeat']}"

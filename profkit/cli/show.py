@@ -88,6 +88,9 @@ def of_run(run: RunFolder, *, notes_only: bool = False) -> Iterator[str]:
         yield f"  what it printed: {run.log(failed)}"
     else:
         yield from answer(run)
+        if run.left_out:
+            others = counted(run.left_out, "more program")
+            yield f"This is the first program of the command; {others} made steps as well."
         if run.is_imported:
             yield from foreign_notes(run)
         if count := len(list(notes(run))):

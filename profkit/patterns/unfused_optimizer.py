@@ -36,6 +36,9 @@ def match(
     if not steps.any():
         return None
     chosen = inside(cpu_ops, steps)
+    # A closure runs the model within the step, as LBFGS needs it: most of that is no update.
+    if (chosen & having(cpu_ops, "^autograd::engine::evaluate_function")).any():
+        return None
     single = chosen & having(cpu_ops, r"^aten::(?:add|mul|addcmul|addcdiv|sqrt|div|lerp|sub)_?$")
     fused = chosen & having(cpu_ops, "_foreach_|_fused_")
     if single.sum() < _LEAST_OPERATORS * step.count or fused.sum() * 2 > single.sum():
@@ -54,7 +57,8 @@ def match(
         also=spent.also,
         advice=_advice(optimizer, has_gpu=not kernels.empty),
         gain_ns=spent.gain_ns * (_ON_GPU if len(kernels) else _ON_CPU),
-        place=f"optimizer {optimizer}".strip(),
+        # The line that calls it; that of its operators may be anywhere in the model.
+        place=spent.place or f"optimizer {optimizer}".strip(),
         confidence=Confidence.HIGH,
         evidence={"operators_per_step": per_step(single, step.count)},
     )

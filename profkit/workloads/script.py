@@ -44,7 +44,7 @@ class Workload(BaseWorkload):
 
     step: StepKind = "auto"
     """What a step is: of an optimizer, a forward pass, what ``profkit.step()`` marks; auto takes
-    an optimizer's where there is one, else a forward pass."""
+    an optimizer's where there is one, else a forward pass, or a backward pass without a module."""
 
     samples: PositiveInt | None = None
     """Samples that a rank processes in a step, for the throughput; null if that is not known."""

@@ -168,3 +168,11 @@ def test_a_trace_that_does_not_fit_on_the_disk_is_no_trace(capture, small_disk, 
     assert "could not write its trace" in record["reason"] or "no space" in record["reason"]
     assert list(failed.folder.glob("*.pt.trace.json*")) == []
     assert len(failed.steps()) >= 2
+
+
+@pytest.mark.filterwarnings("ignore:Warning. Profiler clears events")
+def test_pytorchs_own_tables_are_not_made_of_very_many_events(tmp_path, monkeypatch):
+    monkeypatch.setattr(averages, "_MOST_EVENTS", 0)
+    record(Capture(schedule="periodic", gzip=False), tmp_path, 12)
+    (table,) = tmp_path.glob("*.key_averages.txt")
+    assert table.read_text().startswith("PyTorch would take too long for tables of ")

@@ -68,3 +68,8 @@ def test_another_workload_is_refused(given):
 def test_a_command_that_is_missing_is_an_error(capsys):
     assert main(["profile", "batch=2", "--"]) == 1
     assert "profkit profile -- python train.py" in capsys.readouterr().err
+
+
+def test_a_program_in_the_standard_input_is_refused(capsys):
+    assert main(["profile", "--", "python", "-u", "-", "--lr", "1"]) == 1
+    assert "write the program to a file" in capsys.readouterr().err

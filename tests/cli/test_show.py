@@ -235,6 +235,14 @@ def test_the_verdict_takes_the_place_of_findings(run, capsys):
     ]
 
 
+def test_programs_of_the_same_command_that_are_left_out_are_counted(run, capsys):
+    path = run / "capture/baseline/rep0/capture.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "left_out": 2}))
+    assert main(["show", "gpt-1"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert "This is the first program of the command; 2 more programs made steps as well." in shown
+
+
 def test_damaged_results_are_said_and_the_others_shown(run, capsys):
     (run / "analyze/memory_peak.json").write_text("{")
     assert main(["show"]) == 0

@@ -4,6 +4,7 @@ Between the two is a workflow, which has neither the terminal's input nor its ou
 """
 
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,12 @@ END = "PROFKIT_END"
 as by Ctrl-C, and what they recorded until then is kept."""
 
 
+ENDED_EARLY = "ended_early"
+"""File in the folder of a capture, of a process that was ended after the steps asked for."""
+
+_QUIET_S = 60.0
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Foreground:
     """Paths of what a command is linked to; "" for what it is not."""
@@ -27,6 +34,8 @@ class Foreground:
     input: str = os.devnull
     output: str = ""
     end: str = ""
+    folder: str = ""
+    """Folder of the capture."""
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> "Foreground":
@@ -50,3 +59,15 @@ class Foreground:
     def is_to_end(self) -> bool:
         """Whether the command is to be interrupted."""
         return bool(self.end) and Path(self.end).exists()
+
+    @property
+    def is_left_waiting(self) -> bool:
+        """Whether what is left of the command only waits for a process that was ended early.
+
+        Nothing was printed, and no step made, for a while since.
+        """
+        if not self.folder or not (Path(self.folder) / ENDED_EARLY).exists():
+            return False
+        with os.scandir(self.folder) as entries:
+            newest = max(entry.stat().st_mtime for entry in entries)
+        return time.time() - newest > _QUIET_S

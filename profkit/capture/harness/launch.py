@@ -120,13 +120,17 @@ def _wait(
 ) -> ProcessEnd:
     """Wait for the end of `process`; kill it after `timeout_s` or for a reason to stop."""
     deadline, stopped = time.monotonic() + timeout_s, ""
-    is_ending = False
+    is_ending = is_left = False
     while (left_s := deadline - time.monotonic()) > 0 and not (stopped := stop_reason()):
-        if not is_ending and foreground.is_to_end and isinstance(process, subprocess.Popen):
+        is_left = is_left or (not is_ending and foreground.is_left_waiting)
+        is_to_end = is_left or foreground.is_to_end
+        if not is_ending and is_to_end and isinstance(process, subprocess.Popen):
             is_ending, deadline = True, time.monotonic() + _END_S
             os.killpg(process.pid, signal.SIGINT)
         try:
-            return ProcessEnd(exit_code=process.wait(min(left_s, _PERIOD_S)))
+            exit_code = process.wait(min(left_s, _PERIOD_S))
+            # What the program has to say of being interrupted is no failure of its own.
+            return ProcessEnd(exit_code=0 if is_left else exit_code)
         except subprocess.TimeoutExpired:
             output.shorten()
             # Between this process and Snakemake is a shell, which survives when that is killed.
@@ -134,7 +138,11 @@ def _wait(
                 sys.exit("the process that asked for this capture has ended")
     process.kill()
     is_late = not stopped and not is_ending
-    return ProcessEnd(exit_code=process.wait(), timed_out=is_late, stopped=stopped)
+    exit_code = process.wait()
+    is_asked_for = is_left and not stopped
+    return ProcessEnd(
+        exit_code=0 if is_asked_for else exit_code, timed_out=is_late, stopped=stopped
+    )
 
 
 @contextmanager

@@ -302,7 +302,9 @@ def _started(job: Job) -> tuple[ProcessEnd, dict[str, Any], disk_space.Problem |
 
 def _foreground(job: Job) -> Foreground:
     """Return what links the command to a terminal; ranks that profkit itself starts have none."""
-    return Foreground.of(os.environ) if job.launcher.finds_ranks else Foreground()
+    if not job.launcher.finds_ranks:
+        return Foreground()
+    return replace(Foreground.of(os.environ), folder=str(job.spec.folder))
 
 
 def _warnings(job: Job, collected: CollectedResult) -> list[str]:

@@ -1,9 +1,13 @@
 """Stacks that profkit sampled inside the process, beside a trace of its own captures."""
 
-import msgspec
-import pyarrow as pa
+from collections.abc import Sequence
 
-from profkit.convert._harness_steps import steps_of
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from profkit.convert._harness_steps import step_of, steps_of
 from profkit.convert.base import Raw
 from profkit.core.errors import InputError
 from profkit.tables import schema
@@ -53,24 +57,34 @@ def tables(raw: Raw) -> dict[str, pa.Table]:
 
 
 def _tables(raw: Raw, read: _Sampled) -> dict[str, pa.Table]:
+    steps = steps_of(raw)
     unknown = [-1] * len(read.samples)
     own = zip(read.samples, read.cpu_ns or unknown, read.queued_ns or unknown, strict=True)
     others = zip(read.threads, read.threads_queued_ns or [-1] * len(read.threads), strict=True)
     usage = read.usage
     rows: dict[str, list[tuple[int, ...]]] = {
         "python_samples": [
-            (read.tid, when, cpu_ns, queued_ns, stack) for (when, stack), cpu_ns, queued_ns in own
+            (read.tid, when, cpu_ns, queued_ns, stack)
+            for ((when, stack), cpu_ns, queued_ns), is_inside in zip(
+                own, _are_inside([when for when, _ in read.samples], steps), strict=True
+            )
+            if is_inside
         ],
         "python_threads": [(*row[:3], queued_ns, row[3]) for row, queued_ns in others],
         "python_pauses": [(read.tid, start, end) for start, end in read.pauses],
-        "sampled_steps": [
-            (step, start, end) for step, (start, end) in enumerate(steps_of(raw).tolist())
-        ],
+        "sampled_steps": [(step, start, end) for step, (start, end) in enumerate(steps.tolist())],
         "processes": [msgspec.structs.astuple(usage)] if usage else [],
     }
     # Frames are written from the innermost.
     stacks = [SEPARATOR.join(reversed(frames)) for frames in read.stacks]
     return {name: _table(name, raw, rows[name], stacks) for name in TABLES}
+
+
+def _are_inside(times_ns: Sequence[int], steps: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Tell which instants are inside a step: none of an evaluation, nor of the program's exit."""
+    if not len(steps):
+        return np.ones(len(times_ns), dtype=np.bool_)
+    return step_of(np.array(times_ns, dtype=np.int64), steps) >= 0
 
 
 def _table(name: str, raw: Raw, rows: list[tuple[int, ...]], stacks: list[str]) -> pa.Table:

@@ -1,6 +1,7 @@
 """What a forward pass is for: a step of training, or an evaluation between two steps."""
 
 from collections import Counter
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -11,6 +12,16 @@ from profkit import marks
 _COUNTED = 3
 
 
+class _Passes(NamedTuple):
+    """Forward passes that are counted together: of one module, before its update or within it."""
+
+    module: int
+    """Its id: several modules of a class have each gradients of their own."""
+
+    name: str
+    is_in_closure: bool
+
+
 class ForwardPasses:
     """Looks at the outermost modules that a training calls."""
 
@@ -19,16 +30,16 @@ class ForwardPasses:
         self.has_gradients = False
         self.is_evaluating = False
         self.has_noted_evaluation = False
-        self.in_step: Counter[str] = Counter()
-        self.of_steps: list[Counter[str]] = []
+        self.in_step: Counter[_Passes] = Counter()
+        self.of_steps: list[Counter[_Passes]] = []
 
     @property
     def are_counted(self) -> bool:
         """Whether every forward pass has to be seen, and not only the first of each step."""
         return self.is_evaluating or len(self.of_steps) < _COUNTED
 
-    def begin(self, module: nn.Module) -> str:
-        """Note a call of `module`; return the phase that it is."""
+    def begin(self, module: nn.Module, *, is_in_closure: bool = False) -> str:
+        """Note a call of `module`, by the optimizer's step or before; return the phase it is."""
         # Some train in evaluation mode; then only gradients tell.
         is_sure = self.has_training_mode or not torch.is_grad_enabled()
         if not module.training and is_sure and self.of_steps:
@@ -38,7 +49,7 @@ class ForwardPasses:
             self._resume()
         self.has_training_mode |= module.training
         if torch.is_grad_enabled():
-            self.in_step[type(module).__name__] += 1
+            self.in_step[_Passes(id(module), type(module).__name__, is_in_closure)] += 1
         return "forward"
 
     def begin_step(self, module: nn.Module) -> str:
@@ -79,9 +90,10 @@ class ForwardPasses:
         """Say so if each step has the same number of passes, and more than one."""
         first, *others = self.of_steps
         if all(other == first for other in others) and first:
-            name, count = first.most_common(1)[0]
+            passes, count = first.most_common(1)[0]
+            how = "made by its closure" if passes.is_in_closure else "whose gradients add up"
             if count > 1:
                 marks.note(
-                    f"Each step of the optimizer has {count} forward passes of {name}, whose"
-                    " gradients add up: a step is all of them."
+                    f"Each step of the optimizer has {count} forward passes of {passes.name},"
+                    f" {how}: a step is all of them."
                 )

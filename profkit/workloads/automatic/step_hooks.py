@@ -30,7 +30,8 @@ class StepHooks(ExitStack):
 
     Training: a step ends when an optimizer has stepped, or when a GradScaler has skipped that for
     infinite gradients. Optimizers inside an optimizer or inside DeepSpeed's engine are parts of
-    its step. Inference: each call of the outermost module with parameters is a step.
+    its step. Inference: each call of the outermost module with parameters is a step. With neither,
+    as where tensors are updated by hand, a step ends with each backward pass.
     """
 
     def __init__(self, kind: StepKind, samples: int = -1) -> None:
@@ -46,6 +47,7 @@ class StepHooks(ExitStack):
         self.ended_on_other_threads: list[object] = []
         self.phase = ExitStack()
         self.has_found_engine = False
+        self.has_called_module = False
         self.before_forward = self._before_forward
         self.hook = register_module_forward_pre_hook(self.before_forward)
         self.hook.remove()
@@ -58,8 +60,7 @@ class StepHooks(ExitStack):
         self.callback(register_optimizer_step_pre_hook(self._before_step).remove)
         self.callback(register_optimizer_step_post_hook(self._after_step).remove)
         self._replace(torch.amp.GradScaler, "_maybe_opt_step", self._as_update_of(1))
-        if marks.shows_phases():
-            self._replace(torch.autograd, "backward", _in_backward)
+        self._replace(torch.autograd, "backward", self._as_backward)
         return self
 
     @contextmanager
@@ -136,17 +137,17 @@ class StepHooks(ExitStack):
         self.is_training = True
         if self.step_ends.steps:
             marks.note(
-                f"The first {self.step_ends.steps} steps are forward passes, made before there was"
-                " an optimizer: workload.step=optimizer leaves them out."
+                f"The first {self.step_ends.steps} steps are passes of a model, made before there"
+                " was an optimizer: workload.step=optimizer leaves them out."
             )
         self.step_ends = StepEnds()
 
     def _end_call(self, called: object) -> None:
         before = self.step_ends.steps
-        if self.step_ends.is_joining(called) and before > 1:
+        if self.step_ends.takes_over(called) and before > 1:
             marks.note(
-                f"From step {before} on, a step ends with {type(called).__name__}, which joined "
-                f"then; leave the steps before it out: warmup_steps={before + 1}."
+                f"From step {before} on, a step ends with {type(called).__name__}, and with"
+                f" something else before; leave those steps out: warmup_steps={before + 1}."
             )
         if self.step_ends.ends_step(called):
             if self.is_training:
@@ -170,6 +171,7 @@ class StepHooks(ExitStack):
         del args
         if threading.get_ident() != self.thread or next(module.parameters(), None) is None:
             return
+        self.has_called_module = True
         self._find_engine()
         self._catch_up()
         self._ignore_forward()
@@ -178,7 +180,8 @@ class StepHooks(ExitStack):
             name = self.passes.begin_step(module)
             is_step = name == "forward"
         else:
-            name = "forward" if is_step else self.passes.begin(module)
+            in_closure = bool(self.open)
+            name = "forward" if is_step else self.passes.begin(module, is_in_closure=in_closure)
         # A validation before the training has no gradients.
         if is_step or (self.kind != "mark" and torch.is_grad_enabled()):
             marks.observed_begin()
@@ -198,6 +201,30 @@ class StepHooks(ExitStack):
         if self.kind == "auto":
             return not self.is_training and not _is_optimizer_made()
         return self.kind == "forward"
+
+    def _as_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            if torch.compiler.is_compiling() or threading.get_ident() != self.thread:
+                return original(*args, **kwargs)
+            # The first that is seen of a step, if the program calls no module.
+            if self.kind != "mark":
+                marks.observed_begin()
+            with marks.observed_phase("backward"):
+                made = original(*args, **kwargs)
+            if self._is_backward_a_step():
+                self._end_call(original)
+            return made
+
+        return backward
+
+    def _is_backward_a_step(self) -> bool:
+        is_seen_otherwise = self.kind != "auto" or self.has_called_module or self.is_training
+        if is_seen_otherwise or _is_optimizer_made():
+            return False
+        if self.step_ends.steps == 0:
+            marks.note("Without a module and an optimizer, each backward pass counts as a step.")
+        return True
 
     def _find_engine(self) -> None:
         """Count each step of DeepSpeed's engine as one update, once the script has imported it."""
@@ -241,15 +268,6 @@ def _once_after(module: nn.Module, act: Callable[[], None]) -> None:
         act()
 
     handle = module.register_forward_hook(hook, always_call=True)
-
-
-def _in_backward(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def backward(*args: Any, **kwargs: Any) -> Any:
-        with marks.observed_phase("backward"):
-            return original(*args, **kwargs)
-
-    return backward
 
 
 def _is_optimizer_made() -> bool:

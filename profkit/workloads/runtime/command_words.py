@@ -12,6 +12,9 @@ _STARTERS = re.compile(
     r"(python|pypy)[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|(ba|da|z|k)?sh"
     r"|uv|uvx|poetry|pipenv|pdm|hatch|rye|conda|mamba|micromamba|env|time|nice|taskset|numactl"
 )
+_READER = re.compile(r"(python|pypy)[\d.]*|(ba|da|z|k)?sh")
+# Of Python and of shells, but for those before what runs.
+_FLAG = re.compile(r"-[A-Zabdeilnpqsuvx]+")
 _PYTHON = re.compile(r"(python|pypy)[\d.]*")
 _SCRIPT = re.compile(r".*\.(py|pyz|sh)")
 
@@ -39,6 +42,23 @@ def script(words: Sequence[str]) -> str:
         if _SCRIPT.fullmatch(word) and "=" not in word:
             return word
     return command[0]
+
+
+def reads_program(words: Sequence[str]) -> bool:
+    """Say whether Python, or a shell, reads what it runs from its standard input: ``python -``."""
+    command = split(words)[1]
+    named = next((index for index, word in enumerate(command) if _names_program(word)), None)
+    if named is None or not _STARTERS.fullmatch(Path(command[0]).name):
+        return False
+    # Nothing but flags is behind it, as in `python -u`, unlike `python -c '...'`.
+    behind = (word for word in command[named + 1 :] if word == "-" or not _FLAG.fullmatch(word))
+    return bool(_READER.fullmatch(Path(command[named]).name)) and next(behind, "-") == "-"
+
+
+def _names_program(word: str) -> bool:
+    """Say whether `word` decides what runs: an interpreter, a script, or ``-m``."""
+    is_reader = _READER.fullmatch(Path(word).name) is not None
+    return is_reader or word in ("-m", "--module") or _SCRIPT.fullmatch(word) is not None
 
 
 def missing_program(words: Sequence[str], folder: Path, environment: Mapping[str, str]) -> str:

@@ -1,10 +1,12 @@
 """A command that somebody waits for at a terminal."""
 
 import os
+from dataclasses import replace
 
 import pytest
 
-from profkit.capture.harness.foreground import END, INPUT, OUTPUT, Foreground
+from profkit.capture.harness import foreground
+from profkit.capture.harness.foreground import END, ENDED_EARLY, INPUT, OUTPUT, Foreground
 from profkit.capture.harness.launch import launch
 
 
@@ -13,8 +15,8 @@ def run(tmp_path, monkeypatch):
     """Return a function that runs a line of shell with links, and returns how it ended."""
     monkeypatch.setattr("profkit.process.process_tree.adopt_orphans", lambda: None)
 
-    def start(line, **variables):
-        links = Foreground.of(variables)
+    def start(line, folder="", **variables):
+        links = replace(Foreground.of(variables), folder=str(folder))
         words = ["sh", "-c", line]
         log = tmp_path / "capture.log"
         return launch(words, dict(os.environ), log, 60, "no such token", foreground=links)
@@ -42,3 +44,34 @@ def test_it_is_interrupted_as_by_a_key_and_may_finish(run, tmp_path):
 
 def test_without_a_terminal_it_reads_nothing(run):
     assert run("read answer").exit_code == 1
+
+
+def age(path, by_s):
+    then = path.stat().st_mtime - by_s
+    os.utime(path, (then, then))
+
+
+def test_a_command_whose_processes_go_on_is_not_left_waiting(tmp_path):
+    steps, early = tmp_path / "rank1.steps.part", tmp_path / ENDED_EARLY
+    steps.touch()
+    age(steps, 1000)
+    left = Foreground(folder=str(tmp_path))
+    assert not left.is_left_waiting
+    early.touch()
+    assert not left.is_left_waiting
+    age(early, 1000)
+    assert left.is_left_waiting
+    steps.write_text("[1, 2]")
+    assert not left.is_left_waiting
+
+
+def test_what_only_waits_for_a_process_that_was_ended_early_is_interrupted(
+    run, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(foreground, "_QUIET_S", -1.0)
+    early = tmp_path / ENDED_EARLY
+    ended = run(
+        f"trap 'echo left; exit 7' INT; touch {early}; while :; do sleep 0.1; done", early.parent
+    )
+    assert (ended.exit_code, ended.timed_out) == (0, False)
+    assert (tmp_path / "capture.log").read_text() == "left\n"

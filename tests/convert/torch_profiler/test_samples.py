@@ -43,6 +43,15 @@ def test_samples_beside_a_trace_become_rows_from_the_root(tmp_path):
     }
 
 
+def test_what_runs_between_two_steps_or_after_the_last_is_none_of_a_step(tmp_path):
+    seen = [[2, 0], [10, 0], [19, 0], [20, 0], [35, 0], [40, 0], [99, 0]]
+    content = {"tid": 7, "stacks": [["a.py(3): main"]], "samples": seen, "pauses": []}
+    (tmp_path / "rank0_dp0_tp0_pp0.17.python.json").write_text(json.dumps(content))
+    steps = tmp_path / "rank0_dp0_tp0_pp0.steps.json"
+    steps.write_text(json.dumps({"steps": [[5, 20, -1, 9], [30, 40, -1, 9]]}))
+    assert tables(raw(tmp_path))["python_samples"]["time_ns"].to_pylist() == [10, 19, 35]
+
+
 def test_a_trace_without_samples_has_none(tmp_path):
     assert [len(table) for table in tables(raw(tmp_path)).values()] == [0, 0, 0, 0, 0]
 

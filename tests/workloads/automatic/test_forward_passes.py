@@ -84,6 +84,38 @@ def test_gradients_that_are_summed_over_passes_are_noted_once(seen):
     assert note.startswith("Each step of the optimizer has 3 forward passes of Linear")
 
 
+def test_passes_of_two_modules_of_a_class_do_not_add_up(seen):
+    body, head = nn.Linear(4, 4), nn.Linear(4, 4)
+    optimizer = optim.SGD([*body.parameters(), *head.parameters()], lr=0.1)
+    with StepHooks("auto"):
+        for _ in range(4):
+            head(body(torch.ones(2, 4))).sum().backward()
+            optimizer.step()
+    assert seen.seen.count(-1) == 4
+    assert seen.notes == []
+
+
+def test_passes_of_a_closure_do_not_add_up(seen):
+    model = nn.Linear(4, 1)
+    optimizer = optim.LBFGS(model.parameters(), lr=0.01, max_iter=3)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = model(torch.rand(8, 4)).pow(2).mean()
+        loss.backward()
+        return loss
+
+    with StepHooks("auto"):
+        for _ in range(4):
+            optimizer.step(closure)
+    assert seen.seen.count(-1) == 4
+    (note,) = seen.notes
+    assert note == (
+        "Each step of the optimizer has 3 forward passes of Linear, made by its closure: a step is"
+        " all of them."
+    )
+
+
 @pytest.mark.usefixtures("without_optimizer")
 def test_without_an_optimizer_the_evaluation_of_what_is_trained_is_no_step(seen):
     model = nn.Linear(4, 4)

@@ -33,7 +33,18 @@ def test_when_it_is_gone_the_next_one_takes_its_place():
 
 def test_who_comes_late_is_told_apart():
     step_ends, one, two = StepEnds(), Optimizer(), Optimizer()
-    assert not step_ends.is_joining(one)
+    assert not step_ends.takes_over(one)
     ends(step_ends, one)
-    assert not step_ends.is_joining(one)
-    assert step_ends.is_joining(two)
+    assert not step_ends.takes_over(one)
+    assert step_ends.takes_over(two)
+
+
+def test_new_ones_take_over_from_one_that_is_kept_but_not_called_again():
+    step_ends, kept = StepEnds(), Optimizer()
+    ends(step_ends, kept, kept)
+    for _ in range(3):
+        one = Optimizer()
+        ends(step_ends, one, one)
+        del one
+    # The first of them takes over with its first call, and the others do not have to.
+    assert step_ends.steps == 2 + 1 + 2 + 2

@@ -87,8 +87,29 @@ def test_an_optimizer_that_joins_late_is_said(watcher):
                 late.step()
     assert marks.steps_seen() == 5
     (note,) = watcher.notes
-    assert note.startswith("From step 4 on, a step ends with SGD, which joined then;")
+    assert note.startswith("From step 4 on, a step ends with SGD, and with something else before;")
     assert note.endswith("warmup_steps=5.")
+
+
+def test_an_optimizer_outlives_those_that_are_made_anew_in_each_of_its_steps(watcher):
+    outer, inner = network(), network()
+    slow = optim.Adam(outer.parameters())
+    with StepHooks("auto"):
+        for _ in range(8):
+            fast = optim.SGD(inner.parameters(), lr=0.1)
+            for _ in range(3):
+                lost(inner).backward()
+                fast.step()
+            before = marks.steps_seen()
+            lost(outer).backward()
+            slow.step()
+            if before > 8:
+                assert marks.steps_seen() == before + 1
+    # Of the inner ones those before it was called for the second time.
+    assert marks.steps_seen() == 3 + 2 + 6
+    assert [note.split(",")[0] for note in watcher.notes] == ["From step 3 on"] * 2 + [
+        "From step 5 on"
+    ]
 
 
 def test_a_step_that_the_scaler_skips_is_a_step(watcher):

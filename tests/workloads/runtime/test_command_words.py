@@ -49,3 +49,26 @@ def test_a_command_that_cannot_be_started_is_found_before_that(command, message,
 def test_assignments_are_those_in_front():
     words = shlex.split("A=1 B='x y' python train.py C=3")
     assert command_words.split(words) == ({"A": "1", "B": "x y"}, ["python", "train.py", "C=3"])
+
+
+@pytest.mark.parametrize(
+    ("command", "is_read"),
+    [
+        ("python", True),
+        ("X=1 python3.11 -u - --lr 1", True),
+        ("uv run python -", True),
+        ("bash -ex", True),
+        ("bash -s", True),
+        ("python -c 'import torch'", False),
+        ("bash -lc 'python -'", False),
+        ("python -m pkg.train", False),
+        ("python -W ignore train.py", False),
+        ("python train.py --shell bash", False),
+        ("torchrun -m pkg.train --shell bash", False),
+        ("./train --shell bash", False),
+        ("torchrun train.py -", False),
+        ("X=1", False),
+    ],
+)
+def test_a_program_may_be_read_from_the_standard_input(command, is_read):
+    assert command_words.reads_program(shlex.split(command)) == is_read

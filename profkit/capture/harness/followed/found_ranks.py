@@ -10,6 +10,7 @@ from profkit.capture.base import Rank
 from profkit.capture.harness.followed import process_record
 from profkit.capture.harness.followed.process_record import ProcessRecord
 from profkit.capture.harness.followed.request import TOO_OLD
+from profkit.capture.harness.foreground import ENDED_EARLY
 from profkit.capture.harness.ranks import clock, rank_files
 from profkit.capture.harness.ranks.coordinates import configured_rank
 from profkit.capture.harness.record import rank_errors
@@ -33,7 +34,8 @@ class FoundRanks:
     """The ranks on this host by the numbers of their processes, for a followed command."""
 
     facts: dict[str, Any] = field(default_factory=dict)
-    """For the record: number of ranks, and what started them, as far as they say."""
+    """For the record: number of ranks, what started them, as far as they say, and how many
+    processes made steps and are none."""
 
     notes: list[str] = field(default_factory=list)
     """What readers should know of processes that are no ranks."""
@@ -48,8 +50,10 @@ def settle(out: Path, parallel: Parallel, named: int = 1, replacing: str = "") -
     `named` is the number of ranks that the command names, 1 if it names none; `replacing` the line
     of a script that replaces PYTHONPATH, or "".
     """
+    (out / ENDED_EARLY).unlink(missing_ok=True)
     records = [_counted(out, record) for record in process_record.read(out)]
     chosen, notes = _numbered(_candidates(out, records))
+    left_out = {"left_out": len(notes)} if notes else {}
     world_size = max([record.world_size for record in chosen], default=0)
     ranks, sources = [], set()
     # In the order of their ranks, as launchers number them too.
@@ -86,6 +90,7 @@ def settle(out: Path, parallel: Parallel, named: int = 1, replacing: str = "") -
             "world_size": world_size,
             "launched_by": chosen[0].launcher if chosen else "",
             "numbered_by": chosen[0].numbered_by if chosen else "",
+            **left_out,
         },
         notes=notes,
         lack="" if chosen else _lack(out, records, replacing),

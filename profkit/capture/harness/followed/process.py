@@ -21,6 +21,7 @@ from profkit.capture.base import NullRecorder, Recorder
 from profkit.capture.harness.followed import process_record
 from profkit.capture.harness.followed.process_record import ProcessRank, ProcessRecord
 from profkit.capture.harness.followed.request import FollowRequest, from_environment
+from profkit.capture.harness.foreground import ENDED_EARLY
 from profkit.capture.harness.ranks import rank_files
 from profkit.capture.harness.ranks.clock import StepClock
 from profkit.capture.harness.ranks.collective_timeouts import extend_timeouts
@@ -196,6 +197,9 @@ class FollowedProcess:
         """End what records, and after a while the program, should it go on regardless."""
         self.end()
         self.is_cut_short = True
+        # The folder may be gone.
+        with suppress(OSError):
+            (self.spec.folder / ENDED_EARLY).touch()
         last = threading.Timer(_END_S, self.exit_now, (0,))
         last.name, last.daemon = "profkit end of the program", True
         last.start()

@@ -17,6 +17,21 @@ def test_a_program_in_a_shell_script_computes_the_same_when_it_is_followed(follo
     assert note.startswith("Each step of the optimizer has 2 forward passes of Sequential")
 
 
+@pytest.mark.parametrize("tool", ["baseline", "torch_profiler"])
+def test_each_backward_pass_of_tensors_that_are_updated_by_hand_is_a_step(followed, plainly, tool):
+    made = followed("python by_hand.py", tool)
+    assert made.result.returncode == 0, made.result.stderr
+    assert (made.labels, made.steps) == (["rank0_dp0_tp0_pp0"], [12])
+    assert [line for line in made.printed if line[:4] == "loss"] == plainly("by_hand.py")
+    (note,) = made.notes
+    assert note == "Without a module and an optimizer, each backward pass counts as a step."
+
+
+def test_the_first_step_of_an_optimizer_counts_where_no_module_is_called(followed):
+    made = followed("python by_hand.py optimizer")
+    assert (made.result.returncode, made.steps, made.notes) == (0, [12], [])
+
+
 def test_ranks_that_the_program_starts_itself_are_found(followed):
     made = followed("python spawn.py fork")
     assert made.result.returncode == 0, made.result.stderr

@@ -50,6 +50,7 @@ def test_of_programs_one_after_the_other_the_first_one_counts_and_the_others_are
     assert [rank.world_size for rank in found.ranks] == [1]
     (note,) = found.notes
     assert "made 5 steps as well: python program1.py" in note
+    assert found.facts["left_out"] == 1
 
 
 def test_ranks_with_numbers_keep_them_and_one_without_a_step_is_named(settled):
