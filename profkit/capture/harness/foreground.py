@@ -6,7 +6,7 @@ Between the two is a workflow, which has neither the terminal's input nor its ou
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,11 +20,11 @@ END = "PROFKIT_END"
 """Environment variable with the path of a file: once it exists, followed commands are interrupted
 as by Ctrl-C, and what they recorded until then is kept."""
 
-
 ENDED_EARLY = "ended_early"
 """File in the folder of a capture, of a process that was ended after the steps asked for."""
 
-_QUIET_S = 60.0
+_QUIET_S = 120.0
+"""Longer than other processes take to write what they recorded, when all were ended at once."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,6 +68,9 @@ class Foreground:
         """
         if not self.folder or not (Path(self.folder) / ENDED_EARLY).exists():
             return False
+        newest = 0.0
         with os.scandir(self.folder) as entries:
-            newest = max(entry.stat().st_mtime for entry in entries)
+            for entry in entries:
+                with suppress(FileNotFoundError):  # it was just renamed
+                    newest = max(newest, entry.stat().st_mtime)
         return time.time() - newest > _QUIET_S

@@ -15,7 +15,7 @@ import os, signal, sys, types
 from pathlib import Path
 from profkit.capture.harness.record import last_words
 
-print("before it is a rank")
+print("before it is a rank", flush=True)
 rank = types.SimpleNamespace(label=sys.argv[3])
 last_words.hand_over(Path(sys.argv[1]), sys.argv[2], rank)
 print("ready", file=sys.stderr, flush=True)
