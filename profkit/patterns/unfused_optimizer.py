@@ -1,13 +1,15 @@
 """Unfused optimizers: one kernel for each operation and parameter in the optimizer's step."""
 
 import re
+from collections import Counter
 
 import pandas as pd
 
 from profkit.core.verdict import Confidence
 from profkit.patterns._python_calls import Spent, outermost, spent_on_cpu
-from profkit.patterns._rows import cause, having, inside, per_step, time
+from profkit.patterns._rows import Chosen, cause, having, inside, per_step, time
 from profkit.patterns.base import Match, Step, pattern
+from profkit.tables.python_frames import own_lines
 
 _STEP = r"^Optimizer\.step#(?!Fused)(\w+)\.step"
 _STEP_CALLS = r"torch/optim/\w+\.py\(\d+\): step$"
@@ -57,11 +59,16 @@ def match(
         also=spent.also,
         advice=_advice(optimizer, has_gpu=not kernels.empty),
         gain_ns=spent.gain_ns * (_ON_GPU if len(kernels) else _ON_CPU),
-        # The line that calls it; that of its operators may be anywhere in the model.
-        place=spent.place or f"optimizer {optimizer}".strip(),
+        place=_line(python_calls, calls) or f"optimizer {optimizer}".strip(),
         confidence=Confidence.HIGH,
         evidence={"operators_per_step": per_step(single, step.count)},
     )
+
+
+def _line(python_calls: pd.DataFrame, calls: Chosen) -> str:
+    """Return the program's line from which most of the calls come; "" where none is known."""
+    lines = own_lines(python_calls, calls) if calls.any() else ()
+    return next((line for line, _ in Counter(filter(None, lines)).most_common(1)), "")
 
 
 def _advice(optimizer: str, *, has_gpu: bool) -> str:

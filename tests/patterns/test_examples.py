@@ -178,6 +178,22 @@ def test_the_line_of_operators_is_that_of_the_forward_pass():
     assert place(ops[:3], np.ones(3, dtype=bool)) == "train.py(9): main"
 
 
+@pytest.mark.parametrize(
+    ("outermost", "where"),
+    [("train.py(9): main", "train.py(9): main"), ("torch/nn/x.py(3): f", "optimizer AdamW")],
+)
+def test_the_line_that_calls_an_optimizer_is_the_place_of_it(outermost, where):
+    calls = [
+        python(0, 900_000, outermost) | {"call": 0},
+        python(0, 900_000, "torch/optim/adamw.py(60): step") | {"call": 1, "caller": 0},
+        python(100, 800_000, "<built-in function func>")
+        | {"call": 2, "caller": 1, "charged_ns": 150_000},
+    ]
+    example = examples("unfused_optimizer")
+    (match,) = found(patterns()["unfused_optimizer"], **example.FOUND, python_calls=calls)
+    assert match.place == where
+
+
 def test_the_line_that_checkpoints_is_the_place_even_of_a_single_layer():
     tables = {"cpu_ops": recomputed_forward.OPS[:5], "python_calls": recomputed_forward.CALLS}
     (match,) = found(patterns()["recomputed_forward"], **tables)
