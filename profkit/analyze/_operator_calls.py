@@ -54,7 +54,7 @@ def operator_calls(
     self_cpu = calltree.sums(counted_in, cpu_ops["self_ns"].to_numpy(np.int64), len(cpu_ops))
 
     def sums(table: pd.DataFrame, values: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-        if table.empty:  # as many tables of one, of which no memory is taken until it is written
+        if table.empty:  # zeros take no memory until they are written
             return np.zeros(kept.sum(), np.int64), np.zeros(kept.sum(), np.int64)
         rows = calltree.nearest(calltree.rows_of(cpu_ops, table), parent, merged | loose)
         own = calltree.sums(rows, values, len(parent))[kept]

@@ -80,9 +80,9 @@ def closure(stage: str, module: str) -> tuple[dict[str, str], dict[str, str]]:
 def _behind(
     module: str, own: frozenset[str], followed: tuple[str, ...]
 ) -> tuple[dict[str, str], set[str]]:
-    """Return the hashes of `module` and of what it imports, of that which is `followed`.
+    """Return the hash of `module` and of each module behind it, and the other packages it imports.
 
-    And the packages of which it imports something else.
+    Behind it are the modules whose names begin with one of `followed`.
     """
     pending = [module]
     modules: dict[str, str] = {}

@@ -127,7 +127,7 @@ def queued_share(rank: RecordedRank) -> float:
     if rows.empty:
         return 0.0
     known, queued = (rows[name].to_numpy(np.int64) for name in ("time_ns", "queued_ns"))
-    # The kernel counts a wait when it ends: what is more than the time since is of before that.
+    # The kernel counts a wait when it ends: more than the time since then is from before it.
     queued = np.r_[0, np.cumsum(np.minimum(np.diff(queued), np.diff(known)))]
     start, end = rank.windows.T
     waited = np.interp(end, known, queued) - np.interp(start, known, queued)

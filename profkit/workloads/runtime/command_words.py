@@ -13,7 +13,7 @@ _STARTERS = re.compile(
     r"|uv|uvx|poetry|pipenv|pdm|hatch|rye|conda|mamba|micromamba|env|time|nice|taskset|numactl"
 )
 _READER = re.compile(r"(python|pypy)[\d.]*|(ba|da|z|k)?sh")
-# Of Python and of shells, but for those before what runs.
+# Flags of Python and of shells that are not followed by what runs, unlike -c and -m.
 _FLAG = re.compile(r"-[A-Zabdeilnpqsuvx]+")
 _PYTHON = re.compile(r"(python|pypy)[\d.]*")
 _SCRIPT = re.compile(r".*\.(py|pyz|sh)")

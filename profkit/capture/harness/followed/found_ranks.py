@@ -35,7 +35,7 @@ class FoundRanks:
 
     facts: dict[str, Any] = field(default_factory=dict)
     """For the record: number of ranks, what started them, as far as they say, and how many
-    processes made steps and are none."""
+    processes made steps without being ranks."""
 
     notes: list[str] = field(default_factory=list)
     """What readers should know of processes that are no ranks."""
