@@ -55,9 +55,11 @@ def analyze(
     if found is None and rows.empty and (limited := _limited(speed_of_light)) is not None:
         return Result(kernels=limited)
     if found is None:
+        why = f"no rule of the report estimates more than {config.small:.0%} for whole launches"
         return Result.abstain(
             "what would make the measured kernels faster",
-            "the report has no rule about them: collect more with tools.ncu.set=full",
+            f"{'the report has no rule about them' if rows.empty else why}: collect more with"
+            " tools.ncu.set=full, or `ncu --set full`",
         )
     return Result(kernels=_verdict(found, whole))
 

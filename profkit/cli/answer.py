@@ -20,6 +20,9 @@ ANALYSES = (
 )
 """Analyses that the answer is made of."""
 
+_VERDICTS = ("kernel_verdict", "memory_verdict", "verdict")
+"""Analyses that say, where there is nothing else to say, why there is not."""
+
 _FINDINGS = 3
 _NOTES = 3
 _SEVERITIES = (Severity.BAD, Severity.WARN, Severity.INFO)
@@ -34,8 +37,13 @@ def answer(run: RunFolder) -> Iterator[str]:
     if not documents:
         yield f"{run.name} has no results yet: profkit why {run.path} says what is missing"
     results = {name: documents[name].result for name in ANALYSES if name in documents}
-    yield from (line for name, one in results.items() for line in _numbers(name, one))
+    numbers = [line for name, one in results.items() for line in _numbers(name, one)]
+    yield from numbers
     found = [finding for one in results.values() for finding in one.findings]
+    if not (numbers or found):
+        judged = [documents[name].result for name in _VERDICTS if name in documents]
+        unknown = [abstention for one in judged for abstention in one.abstentions]
+        yield from (f"not known {one.what}: {one.reason}" for one in unknown[:1])
     for finding in sorted(found, key=lambda one: _SEVERITIES.index(one.severity))[:_FINDINGS]:
         yield f"  {finding.severity}: {finding.message}"
         if finding.advice:

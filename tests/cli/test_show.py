@@ -211,6 +211,16 @@ def test_the_run_of_the_last_selection_is_shown_with_its_worst_findings(run, cap
     assert capsys.readouterr().out == "energy: not recorded\n"
 
 
+def test_where_nothing_was_found_the_reason_is_said(folder, capsys):
+    measured = make_run(folder, "kernels", "2026-01-01", ["ok"])
+    for name in ("ncu_summary", "kernel_verdict", "verdict"):
+        missing = Abstention(what=f"what {name} says", reason="too little was collected")
+        document(measured, name, abstentions=(missing,))
+    assert main(["show", "kernels"]) == 0
+    said = capsys.readouterr().out.splitlines()[1]
+    assert said == "not known what kernel_verdict says: too little was collected"
+
+
 def test_where_nothing_was_recorded_the_reason_stands_in_place_of_notes(folder, capsys):
     failed = make_run(folder, "bad", "2026-01-01", ["error", "skipped"])
     path = failed / "capture/baseline/rep0/capture.json"
