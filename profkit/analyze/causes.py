@@ -37,6 +37,7 @@ from profkit.tables.rank_clocks import matched_collectives
 _MS = 1e6
 _SAMPLER = "torch_profiler"
 _PARTS = "modules, operators and lines"
+_COMPUTING = ("gpu_computing", "cpu_operators")
 _SAMPLED = ("processes", "sampled_steps")
 _SMALL_ROWS = 300_000
 _OPS = Columns(
@@ -123,6 +124,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         slowdown=_slowdown(observer_tax, recordings),
         has_python=len(python) + len(sampled["samples"]) > 0,
         queued=max(one.queued for one in ranks),
+        computing=_computing(rows[rows["rank"] == shown]),
         **_counted(steps, recorded, launched, devices),
     )
     known = {"hardware": hardware, "behaviour": behaviour, "steps": steps, "devices": devices}
@@ -130,6 +132,11 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     matching = _matches(of_shown[0], rows, known | {"sampled_steps": sampled_steps})
     missing = (*_abstentions(found.problem), *left_out(_PARTS, sorted({*chosen, shown}), count))
     return _result(rows, shown, ranks, of_shown, matching, trust.checks(seen), missing, config)
+
+
+def _computing(causes: pd.DataFrame) -> float:
+    """Return the part of the time of one rank in which its GPU computed, or else operators did."""
+    return float(causes.loc[causes["id"].isin(_COMPUTING), "share"].sum())
 
 
 def _with_parts(found: Periods, most: int) -> tuple[list[int], int]:

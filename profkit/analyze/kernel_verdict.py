@@ -1,5 +1,6 @@
 """Kernel verdict: the rule of Nsight Compute that gains most, and the launches it concerns."""
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,15 @@ from profkit.core.verdict import Confidence, Evidence, KernelVerdict
 
 _BOTTLENECK = "SOLBottleneck"
 """The rule that names what limits a kernel as a whole, with an estimate only in newer versions."""
+
+_OUT_OF_REACH = "MemoryL2Compression"
+"""The rule on memory that is marked as compressible, which PyTorch allocates none of."""
+
+_RANDOM = "distribution_"
+"""Begin of the kernels that fill tensors with random numbers: mostly inputs of a benchmark."""
+
+_DEFINITION = re.compile(r"(?:(?!\. ).)*\b(?:is defined as|depends on)\b.*?\. +")
+"""A sentence that explains a word and says nothing of the launch."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,12 +47,15 @@ def analyze(
     A gain is the time that a rule estimates to save of a whole launch. Estimates of a part of it
     (local ones) say nothing of the launch. Where no rule has an estimate, it is the bottleneck that
     the report names for the launches that take longest. A report without rules leaves what the
-    throughputs of its longest kernel say.
+    throughputs of its longest kernel say. Kernels that fill tensors with random numbers do not
+    count.
     """
     if measured_kernels.empty:
         return NOTHING
     times = _times(measured_kernels, kernel_metrics)
-    rows = kernel_advice.merge(times, on=WHERE)
+    if times.empty:
+        return Result(kernels=_only_random(measured_kernels))
+    rows = kernel_advice[kernel_advice["rule"] != _OUT_OF_REACH].merge(times, on=WHERE)
     rows = rows.astype(dict.fromkeys(("rule", "title", "message", "function", "kind"), object))
     rows["saved_ns"] = rows["time_ns"] * rows["speedup_percent"] / 100
     whole = float(times.drop_duplicates("launched")["time_ns"].sum())
@@ -65,12 +78,27 @@ def analyze(
 
 
 def _times(measured_kernels: pd.DataFrame, kernel_metrics: pd.DataFrame) -> pd.DataFrame:
-    """Return function, launch and duration of each row; all count alike if none has a duration."""
+    """Return function, launch and duration of each row but those that fill with random numbers.
+
+    All count alike if none has a duration.
+    """
     launched = launches(measured_kernels)[[*WHERE, "function", "launched"]]
     known = kernel_metrics[kernel_metrics["metric"] == DURATION].merge(launched, on=WHERE)
     durations = known.groupby("launched")["value"].first()
     times = launched["launched"].map(durations).astype(float)
-    return launched.assign(time_ns=times.fillna(0.0) if times.any() else 1.0)
+    timed = launched.assign(time_ns=times.fillna(0.0) if times.any() else 1.0)
+    return timed[~timed["function"].str.startswith(_RANDOM)]
+
+
+def _only_random(measured_kernels: pd.DataFrame) -> KernelVerdict:
+    launched = launches(measured_kernels)
+    return KernelVerdict(
+        headline="Only kernels that fill tensors with random numbers were measured.",
+        kernel=str(launched["function"].iloc[0]),
+        launches=launched["launched"].nunique(),
+        advice="Choose your kernels by name, `ncu --kernel-name regex:...` (`tools.ncu.kernel`), or"
+        " leave out the first launches: `--launch-skip` (`tools.ncu.launch_skip`).",
+    )
 
 
 def _largest(rows: pd.DataFrame, column: str, least: float) -> pd.DataFrame | None:
@@ -136,7 +164,14 @@ def _verdict(rows: pd.DataFrame, whole: float) -> KernelVerdict:
         rule=rule,
         launches=len(rows),
         gain_percent=gain,
-        advice=str(first["message"]),
+        advice=_of_launch(str(first["message"])),
         confidence=Confidence.MEDIUM if gain else Confidence.LOW,
         evidence=evidence | ({"saved_ns": saved} if gain else {}),
     )
+
+
+def _of_launch(message: str) -> str:
+    """Return what a rule says, without the definitions that it begins with."""
+    while definition := _DEFINITION.match(message):
+        message = message[definition.end() :]
+    return message

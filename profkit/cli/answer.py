@@ -40,8 +40,9 @@ def answer(run: RunFolder) -> Iterator[str]:
     numbers = [line for name, one in results.items() for line in _numbers(name, one)]
     yield from numbers
     found = [finding for one in results.values() for finding in one.findings]
-    if not (numbers or found):
-        judged = [documents[name].result for name in _VERDICTS if name in documents]
+    if not found:
+        reasons = _VERDICTS[: 1 if numbers else None]
+        judged = [documents[name].result for name in reasons if name in documents]
         unknown = [abstention for one in judged for abstention in one.abstentions]
         yield from (f"not known {one.what}: {one.reason}" for one in unknown[:1])
     for finding in sorted(found, key=lambda one: _SEVERITIES.index(one.severity))[:_FINDINGS]:

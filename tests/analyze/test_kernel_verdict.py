@@ -10,21 +10,22 @@ WHERE = {"rank": 0, "repeat": 0}
 DURATION = "gpu__time_duration.sum"
 
 
-def run(durations, *advice, speed_of_light=None):
+def run(durations, *advice, speed_of_light=None, functions=None, says=None):
     """Judge launches of these durations with rules: kernel, rule, title, percent, scope."""
+    names = functions or [f"f{number}" for number in range(len(durations))]
     columns = ("kernel", "rule", "title", "speedup_percent", "speedup_scope")
     named = [{**WHERE, **dict(zip(columns, row, strict=True))} for row in advice]
     return testing.run(
         kernel_verdict.analyze,
         measured_kernels=[
-            {**WHERE, "kernel": number, "function": f"f{number}", "pid": 1, "launch": number}
-            for number in range(len(durations))
+            {**WHERE, "kernel": number, "function": name, "pid": 1, "launch": number}
+            for number, name in enumerate(names)
         ],
         kernel_metrics=[
             {**WHERE, "kernel": number, "metric": DURATION, "value": duration}
             for number, duration in enumerate(durations)
         ],
-        kernel_advice=[row | {"message": f"say {row['rule']}"} for row in named],
+        kernel_advice=[row | {"message": says or f"say {row['rule']}"} for row in named],
         speed_of_light=speed_of_light,
     )
 
@@ -60,6 +61,30 @@ def test_rules_about_a_hundredth_of_the_time_are_not_worth_a_word():
     why = "no rule of the report estimates more than 2% for whole launches: collect more with"
     assert found.abstentions[0].reason.startswith(why)
     assert run([1.0]).abstentions[0].reason.startswith("the report has no rule about them")
+
+
+def test_random_numbers_do_not_count_and_are_named_where_nothing_else_was_measured():
+    random = "distribution_elementwise_grid_stride_kernel"
+    rules = [(at, "Tail", "Tail Effect", 50.0, "global") for at in range(2)]
+    both = run([900.0, 100.0], *rules, functions=[random, "silu"]).kernels
+    assert (both.kernel, both.evidence["time_ns"]) == ("silu", 100.0)
+    alone = run([900.0], rules[0], functions=[random]).kernels
+    assert alone.headline == "Only kernels that fill tensors with random numbers were measured."
+    assert (alone.kernel, alone.launches, alone.rule) == (random, 1, "")
+    assert "--launch-skip" in alone.advice
+
+
+def test_memory_that_pytorch_cannot_mark_is_no_advice():
+    compressed = (0, "MemoryL2Compression", "Low Compression Rate", 34.0, "global")
+    stalled = (0, "CPIStall", "Long Scoreboard Stalls", 33.0, "global")
+    assert run([9.0], compressed, stalled).kernels.rule == "CPIStall"
+
+
+def test_advice_begins_with_what_it_says_of_the_launch():
+    of_launch = "This launch has 1 full wave. A grid without a partial wave takes 1.5 ms less."
+    for defined in ("A wave is defined as 3.5 blocks. Its size depends on the GPU. ", ""):
+        tail = (0, "LaunchConfiguration", "Tail Effect", 50.0, "global")
+        assert run([9.0], tail, says=defined + of_launch).kernels.advice == of_launch
 
 
 def test_without_rules_the_throughputs_of_the_longest_kernel_speak():

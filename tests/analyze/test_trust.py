@@ -48,6 +48,7 @@ GOOD = trust.Seen(
     lacks_gpu=False,
     steps=4,
     rows=5000,
+    computing=0.4,
     has_python=True,
     queued=0.05,
 )
@@ -91,6 +92,11 @@ def failed(**changes):
     return {
         check.check: check for check in trust.checks(replace(GOOD, **changes)) if not check.passed
     }
+
+
+def test_a_short_recording_that_is_filled_with_work_is_no_excerpt():
+    assert failed(rows=26, steps=0, computing=0.97) == {}
+    assert "excerpt" in failed(rows=26, steps=0, computing=0.03)
 
 
 @pytest.mark.parametrize("name", CASES)

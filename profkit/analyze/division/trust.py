@@ -36,6 +36,8 @@ _MOST_CHANCE = 0.2
 _MOST_QUEUED = 0.1
 _MOST_UNKNOWN = 0.05
 _EXCERPT = 100
+_MOSTLY = 0.5
+_WORTHWHILE_NS = 10e6
 EVERYTHING = (
     *("gpu_computing", "gpu_idle", "exposed_communication", "exposed_copies", "exposed_sets"),
     *("cpu_operators", "loading_data", "python", "garbage_collection", "compiler"),
@@ -73,6 +75,9 @@ class Seen:
 
     rows: int
     """Operators, kernels and calls that were recorded."""
+
+    computing: float
+    """Part of the time in which the GPU computed, or operators where there is none, 0 to 1."""
 
     has_python: bool
     """Whether calls of Python functions were recorded, or sampled."""
@@ -156,7 +161,7 @@ def _of_events(seen: Seen) -> Iterator[Trust]:
             message=f"{seen.misplaced} kernels lie far from their launch, as after a second "
             "profiler session: left out.",
         )
-    if seen.rows < _EXCERPT and seen.steps < _ENOUGH_STEPS:
+    if seen.rows < _EXCERPT and seen.steps < _ENOUGH_STEPS and not _is_filled(seen):
         yield Trust(
             check="excerpt",
             passed=False,
@@ -185,6 +190,13 @@ def _of_events(seen: Seen) -> Iterator[Trust]:
             passed=False,
             message=f"The launch of {share:.0%} of the kernels was not recorded.",
         )
+
+
+def _is_filled(seen: Seen) -> bool:
+    """Say whether the recording, however few rows it has, is one of work: a benchmark's."""
+    rows = seen.periods.rows
+    recorded_ns = float((rows["end_ns"] - rows["start_ns"]).sum())
+    return seen.has_cpu and seen.computing >= _MOSTLY and recorded_ns >= _WORTHWHILE_NS
 
 
 def _repaired(check: str, notes: Sequence[str], rows: int) -> Trust:

@@ -20,6 +20,10 @@ _NAMED = 3
 _NUMERIC = re.compile(r"[-+]?\d[\d.,'\s]*")
 _LARGEST_PERCENT = 1000
 """Counters that are measured in several passes may well be some percent above 100."""
+_LEAST_PERCENT = -1
+"""Differences of such counters may well be a little below 0."""
+_SUMS = "derived__"
+"""Begin of metrics that are summed over a table, percents too."""
 _UNITS = {
     re.compile(r"\.pct"): "%",
     re.compile(r"^gpu__time_duration"): "ns",
@@ -71,10 +75,12 @@ def of_launches(launches: Sequence[Launch]) -> Iterator[str]:
         )
     elif count := sum(metric.name in numbers for metric in words):
         yield f"{count:,} values of metrics are words where other launches have numbers."
-    shares = [metric.value for metric in values if metric.unit == "%" and metric.value is not None]
+    measured = [metric for metric in values if not metric.name.startswith(_SUMS)]
+    shares = [metric.value or 0 for metric in measured if metric.unit == "%"]
     if count := sum(value > _LARGEST_PERCENT for value in shares):
         yield f"{count:,} values of metrics are above {_LARGEST_PERCENT:,} %."
-    if count := sum(metric.value is not None and metric.value < 0 for metric in values):
+    others = [metric.value or 0 for metric in values if metric.unit != "%"]
+    if count := sum(value < _LEAST_PERCENT for value in shares) + sum(n < 0 for n in others):
         yield f"{count:,} values of metrics are below 0."
     units = {(metric.name, metric.unit) for metric in values if metric.value is not None}
     if mixed := len(units) - len(numbers):

@@ -281,6 +281,7 @@ CELLS = ("0", "7", "f", "7", "(1, 1, 1)", "9.0", "1.5", "4", "50")
         (6, "1.024,5", "1 values of metrics are numbers in another notation"),
         (8, "5000", "1 values of metrics are above 1,000 %."),
         (6, "-2", "1 values of metrics are below 0."),
+        (8, "-2", "1 values of metrics are below 0."),
         (6, "", "1 metrics are not known of every launch: t.sum."),
         (7, "n/a", "1 metrics are not known of every launch: n."),
         (2, "caf\udce9", "1 values on the page hold what is no text"),
@@ -302,6 +303,13 @@ def test_what_is_wrong_with_a_page_is_said(tmp_path, column, cell, note):
         path.write_text(text, errors="surrogateescape")
         notes = convert.run(raw, tmp_path).notes
         assert [said.startswith(note) for said in notes] == [True] * changed
+
+
+def test_sums_of_a_table_and_differences_of_counters_are_not_called_wrong(tmp_path):
+    path = tmp_path / f"{LABEL}.csv"
+    heading = '"ID","Process ID","Kernel Name","derived__pct_occupancy","sm__pipe.min.pct"'
+    path.write_text(f'{heading}\n"","","","%","%"\n"0","7","f","5485","-0.0143"\n')
+    assert convert.run(Raw(path=path, label=LABEL, rank=1, repeat=0), tmp_path).notes == ()
 
 
 MEASURED = {
