@@ -32,23 +32,27 @@ REMEDIES = {
         "https://docs.pytorch.org/docs/stable/checkpoint.html",
     ),
     "gradients": Remedy(
-        "Shard gradients with `fully_shard` (FSDP) or ZeRO-2, and free them with "
-        "`optimizer.zero_grad(set_to_none=True)`.",
+        "Free them before the next forward, `optimizer.zero_grad(set_to_none=True)`; those of "
+        "activations shrink with the batch. Several GPUs can share them: `fully_shard` (FSDP) or "
+        "ZeRO-2.",
         "https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html",
     ),
     "optimizer states": Remedy(
-        "Shard the optimizer's states: `ZeroRedundancyOptimizer`, ZeRO-1 or `fully_shard`.",
+        "Keep them in 8 bits, as `AdamW8bit` of torchao or bitsandbytes does. Several GPUs can "
+        "share them: `ZeroRedundancyOptimizer`, ZeRO-1 or `fully_shard`.",
         "https://docs.pytorch.org/docs/stable/distributed.optim.html",
     ),
     "parameters": Remedy(
-        "Keep the weights in bf16, or shard them with `fully_shard` (FSDP) or ZeRO-3.",
+        "Keep the weights in bf16. Several GPUs can share them: `fully_shard` (FSDP) or ZeRO-3.",
         "https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html",
     ),
     "input batches": Remedy(
         "Move one batch at a time to the GPU, and drop the last one before the next.", TUNING
     ),
     CONTENTS[BEFORE]: Remedy(
-        "Record from the start to see what they are: `tools.memory_snapshot.start_up=true`.",
+        "Mostly these are the model and, in training, the optimizer's states. Record before they "
+        "are made to see them: `torch.cuda.memory._record_memory_history()` first "
+        "(`tools.memory_snapshot.start_up=true`).",
         "https://docs.pytorch.org/docs/stable/torch_cuda_memory.html",
     ),
 }

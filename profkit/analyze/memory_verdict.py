@@ -168,7 +168,8 @@ def _contradictory(peak: _Peak, reserved: int) -> MemoryVerdict:
         headline="Inconclusive: more allocated than reserved; the history is cut.",
         peak_bytes=peak.total,
         filled_by=dict(peak.contents),
-        advice="Record again from the start (`tools.memory_snapshot.start_up=true`).",
+        advice="Record again from the start: `torch.cuda.memory._record_memory_history()` before "
+        "anything is on the GPU (`tools.memory_snapshot.start_up=true`).",
         confidence=Confidence.LOW,
         evidence=_evidence(peak) | {"reserved_bytes": reserved},
     )

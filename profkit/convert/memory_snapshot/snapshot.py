@@ -138,9 +138,10 @@ def _begun_late(device: Device, entries: int) -> Iterator[str]:
         yield f"The ring of {entries:,} entries was full: {device.name}'s history begins late."
     if count and before:
         size = int(blocks.size_bytes[blocks.start < 0].sum())
+        them = "them" if unknown == before else f"{unknown:,} of them"
         yield (
             f"{before:,} blocks of {device.name} ({size:,} bytes) were live before the history"
-            f" begins; what allocated {unknown:,} of them was not recorded."
+            f" begins; what allocated {them} was not recorded."
         )
     if (late := history.size_bytes[_after_window(device)]).size:
         yield (
