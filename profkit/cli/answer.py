@@ -44,7 +44,7 @@ def answer(run: RunFolder) -> Iterator[str]:
         reasons = _VERDICTS[: 1 if numbers else None]
         judged = [documents[name].result for name in reasons if name in documents]
         unknown = [abstention for one in judged for abstention in one.abstentions]
-        yield from (f"not known {one.what}: {one.reason}" for one in unknown[:1])
+        yield from (f"Not known: {one.what}, as {one.reason}." for one in unknown[:1])
     for finding in sorted(found, key=lambda one: _SEVERITIES.index(one.severity))[:_FINDINGS]:
         yield f"  {finding.severity}: {finding.message}"
         if finding.advice:

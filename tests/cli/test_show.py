@@ -218,7 +218,7 @@ def test_where_nothing_was_found_the_reason_is_said(folder, capsys):
         document(measured, name, abstentions=(missing,))
     assert main(["show", "kernels"]) == 0
     said = capsys.readouterr().out.splitlines()[1]
-    assert said == "not known what kernel_verdict says: too little was collected"
+    assert said == "Not known: what kernel_verdict says, as too little was collected."
 
 
 def test_where_nothing_was_recorded_the_reason_stands_in_place_of_notes(folder, capsys):

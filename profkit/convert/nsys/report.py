@@ -162,9 +162,15 @@ class Report:
                 " tables that were renamed are missing here."
             )
         # An export with --lazy=false has the tables of what was not recorded, without rows.
+        calls = self.store.ints(work_table("RUNTIME"), ["correlationId"])["correlationId"]
         if not len(self.working_pids):
-            self.notes.append("The report holds no kernel, copy or set: CUDA was not recorded.")
-        self._check_launches()
+            why = (
+                "CUDA was traced, and either no GPU was used or the report was cut short"
+                if len(calls)
+                else "CUDA was not recorded"
+            )
+            self.notes.append(f"The report holds no kernel, copy or set: {why}.")
+        self._check_launches(calls)
         stated = self.store.ints("ANALYSIS_DETAILS", ["duration", "stopTime"])
         # Versions count the stop from the start of the recording, or of the machine.
         stop = max((int(column.max()) for column in stated.values() if len(column)), default=-1)
@@ -179,9 +185,11 @@ class Report:
                 " export: for those in this report sample with +tool=py_spy."
             )
 
-    def _check_launches(self) -> None:
-        """Note it if no work on devices can be tied to the call that launched it."""
-        calls = self.store.ints(work_table("RUNTIME"), ["correlationId"])["correlationId"]
+    def _check_launches(self, calls: Ints) -> None:
+        """Note it if no work on devices can be tied to the call that launched it.
+
+        `calls` are the correlation ids of all calls.
+        """
         read = [self.store.ints(work_table(kind), ["correlationId"]) for kind in _WORK]
         work = np.concatenate([columns["correlationId"] for columns in read])
         if len(work) and len(calls) and not np.isin(work[work > 0], calls).any():

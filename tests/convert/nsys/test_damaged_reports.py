@@ -93,6 +93,11 @@ def test_an_empty_report_gives_empty_tables(report, tmp_path):
     assert notes == ["The report holds no kernel, copy or set: CUDA was not recorded."]
 
 
+def test_calls_without_work_on_a_gpu_show_that_cuda_was_traced(report, tmp_path):
+    _, notes = frames(report(calls=[LAUNCH]), tmp_path)
+    assert notes[0].startswith("The report holds no kernel, copy or set: CUDA was traced, and")
+
+
 def test_without_nsys_sqlite_is_read_and_reports_are_refused(report, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     path = report(nvtx=STEPS)
