@@ -67,6 +67,19 @@ def test_the_hosts_that_traces_state_become_a_table(tmp_path, monkeypatch):
     ]
 
 
+def test_imported_files_lack_no_steps_of_a_harness(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "a.csv"
+    page.write_text(
+        '"ID","Process ID","Kernel Name","gpu__time_duration.sum"\n"","","","ns"\n'
+        '"0","1","gemm","2000"\n'
+    )
+    tool, kind = import_kinds()["ncu"]
+    run = add_run(find([page], kind), tool, kind, name="one", command="")
+    convert(tool, [RUNS / run / "capture" / tool / "rep0"], tmp_path / "tables", tmp_path / "files")
+    assert json.loads((tmp_path / "tables/convert.json").read_bytes())["notes"] == []
+
+
 def test_ranks_are_guessed_in_the_order_of_the_numbers_in_names(tmp_path):
     for name in ("report.10.json", "report.9.json", "report.json"):
         (tmp_path / name).write_text(trace())
