@@ -182,11 +182,11 @@ def join_tables(
     could be read.
     """
     if parts and all(part.folder is None for part in parts):
-        raise InputError(
-            f"none of the {len(parts)} files of {tool} could be read; the first: "
-            f"{parts[0].notes[0]}",
-            hint=f"look at them in {parts[0].raw.path.parent}, or capture again",
-        )
+        why = parts[0].notes[0]
+        if len(parts) > 1:
+            why = f"none of the {len(parts)} files of {tool} could be read; the first: {why}"
+        folder = parts[0].raw.path.parent
+        raise InputError(why, hint=f"look at what is in {folder}, or capture again")
     used = with_unique_ids(parts, whole=has_converter(tool) and converter(tool).whole)
     own = converter(tool).produces if has_converter(tool) else ()
     with ThreadPoolExecutor(max(cores, 1)) as joining:

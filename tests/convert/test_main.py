@@ -184,6 +184,13 @@ def test_nothing_readable_is_an_error_that_leaves_no_table(tree):
     assert list((run / "tables/torch_profiler").iterdir()) == []
 
 
+def test_the_only_file_is_not_counted_where_it_cannot_be_read(tree):
+    capture, convert, _ = tree
+    capture("torch_profiler", 0, traces(r0_1="{}"))
+    with pytest.raises(InputError, match=r"^Not read: .*JSON without `traceEvents`"):
+        convert("torch_profiler")
+
+
 def test_a_capture_without_a_record_is_an_error(tree):
     _, convert, run = tree
     (run / "capture/baseline/rep0").mkdir(parents=True)
