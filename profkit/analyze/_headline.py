@@ -7,12 +7,16 @@ from profkit.analyze.division import cpu, gpu, names
 from profkit.analyze.division.cpu_threads import BLOCKED, START_UP
 from profkit.analyze.division.phases import inside
 from profkit.analyze.division.thread_waits import IN_CALL, WAITING
-from profkit.core.formatting import milliseconds
+from profkit.core.formatting import milliseconds, shortened
 from profkit.core.verdict import Action, Cause, Limiter
 
 _ROOTS = (gpu.IDLE, gpu.EXPOSED, "exposed_copies", WAITING)
 _MANY_WORDS = 15
 _MOST = 0.6
+_TELLING = 0.2
+"""Part of the time from which on start-up is what there is to say."""
+_LONGEST_NAME = 60
+"""Of a kernel, which some libraries give names of hundreds of characters."""
 PER_STEP, PER_TRACED_STEP, RECORDED = "per step", "per traced step", "recorded"
 
 
@@ -23,7 +27,7 @@ def headline(limiter: Limiter, causes: Sequence[Cause], step_ms: float, per: str
     if limiter is Limiter.UNSTABLE:
         steps = "traced steps" if per == PER_TRACED_STEP else "steps"
         text = f"Unstable: {steps} of {milliseconds(step_ms)} ms vary. Rerun on an idle machine."
-    elif top is None:
+    elif top is None or (START_UP in top.id and top.ms_per_step < _TELLING * step_ms):
         of_what = "" if per == RECORDED else f" {per}"
         text = f"Not enough recorded to say what limits {milliseconds(step_ms)} ms{of_what}."
     elif limiter is Limiter.STRAGGLER:
@@ -104,4 +108,5 @@ def _mostly(causes: Sequence[Cause], above: Cause) -> str:
     if not parts:
         return ""
     first = max(parts, key=lambda cause: cause.ms_per_step)
-    return f", {milliseconds(first.ms_per_step)} ms {inside(first.title)}"
+    place = inside(shortened(first.title, _LONGEST_NAME))
+    return f", {milliseconds(first.ms_per_step)} ms {place}"

@@ -655,6 +655,22 @@ def test_slow_first_steps_and_the_profilers_own_end_are_left_out():
     assert "1 slow first step (900 µs) left out" in check["message"]
 
 
+@pytest.mark.parametrize(("queued_us", "whole_us"), [(5000, 100), (500, 610)])
+def test_a_recording_begins_with_a_kernel_that_waited_for_work_from_before(queued_us, whole_us):
+    found = divided(
+        steps=[],
+        cpu_ops=[op(0, 0, 10)],
+        runtime_calls=[call(1, 5, 10), call(2, 6, 10)],
+        kernels=[
+            kernel(1, queued_us + 10, queued_us + 60),
+            kernel(2, queued_us + 60, queued_us + 110),
+        ],
+    )
+    parts = times(found)
+    computing = sum(time for name, time in parts.items() if name.startswith("gpu_computing"))
+    assert (computing, sum(parts.values())) == (100, whole_us)
+
+
 def slowed(ratio):
     metric = Metric(value=ratio, unit="ratio", title="")
     return Result(metrics={"x_slowdown_ratio": metric})

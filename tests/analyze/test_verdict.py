@@ -132,6 +132,20 @@ def test_a_headline_that_is_too_long_loses_a_part_and_stays_a_sentence():
     assert found.headline == "python 80 of 100 ms per traced step."
 
 
+def test_a_little_start_up_is_not_what_the_headline_tells():
+    few = ("steps", "false", "1 steady step.", "")
+    found = on({"gpu_idle.start_up.cudaFree": 15, "gpu_idle.python": 85}, checks=[few])
+    assert found.limiter is Limiter.UNKNOWN
+    assert found.headline == "Not enough recorded to say what limits 100 ms per step."
+
+
+def test_a_headline_shortens_the_name_of_a_kernel():
+    found = on({f"gpu_computing.Cijk_{'MT128x192x64_' * 40}": 94, "gpu_idle.python": 6})
+    assert found.headline.startswith("GPU busy 94 of 100 ms per step, 94 ms in Cijk_MT128x192x64_")
+    assert found.headline.endswith("....")
+    assert len(found.headline) < 110
+
+
 def test_what_is_no_step_is_not_called_one():
     whole = replace(
         causes({"gpu_computing": 100}), abstentions=(Abstention(what="single steps", reason=""),)

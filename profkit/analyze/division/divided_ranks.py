@@ -76,14 +76,26 @@ def sampled_tables(**tables: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
 
 
 def placed_spans(kernels: LargeTable, calls: LargeTable) -> tuple[pd.DataFrame, Counter[str]]:
-    """Return the spans of the steps of the kernels that are `placed`, and sums of its counts."""
+    """Return the spans of the steps of the kernels that are `placed`, and sums of its counts.
+
+    With the column waited_ns: how long the first kernel of the rank and repeat had been launched.
+    """
     counts: Counter[str] = Counter()
     parts = []
     for work, launching in batches(kernels.narrowed(_OF_KERNELS), calls.narrowed(CALLS)):
         rows, own = placed(work, launching)
         counts.update(own)
-        parts.append(step_spans(LargeTable.of(rows)))
+        spans = step_spans(LargeTable.of(rows))
+        parts.append(spans.merge(_waited(work, launching), on=WHERE, how="left"))
     return pd.concat(parts, ignore_index=True), counts
+
+
+def _waited(kernels: pd.DataFrame, calls: pd.DataFrame) -> pd.DataFrame:
+    """Return for each rank and repeat how long its first kernel had been launched when it began."""
+    first = kernels.loc[kernels.groupby(WHERE, observed=True)["start_ns"].idxmin()]
+    ready = launches(first, calls)["end_ns"].to_numpy(np.int64)
+    start = first["start_ns"].to_numpy(np.int64)
+    return first[WHERE].assign(waited_ns=np.where(ready >= 0, start - ready, 0))
 
 
 def placed(kernels: pd.DataFrame, calls: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:

@@ -1,7 +1,7 @@
 """Checks of a recording, made before anything is said about it."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -22,6 +22,7 @@ _REPAIRED = {
     "overlaps": re.compile(r"end after the r|stand in the file twice"),
     "odd times": re.compile(r"0 ns long|absurd"),
 }
+_WITHOUT_WORK = re.compile(r"([\d,]+) of ([\d,]+) launches have no work on a device")
 _OF_ROWS = ("overlaps", "odd times")
 _RANKS = re.compile(r"Rank \d+ of (\d+);")
 _COUNT = re.compile(r"[\d,]+")
@@ -37,6 +38,7 @@ _MOST_QUEUED = 0.1
 _MOST_UNKNOWN = 0.05
 _EXCERPT = 100
 _MOSTLY = 0.5
+_NEARLY_ALL = 0.7
 _WORTHWHILE_NS = 10e6
 EVERYTHING = (
     *("gpu_computing", "gpu_idle", "exposed_communication", "exposed_copies", "exposed_sets"),
@@ -154,6 +156,7 @@ def _of_events(seen: Seen) -> Iterator[Trust]:
             yield _repaired(check, found, seen.rows)
     if not any(_LOST.search(note) for note in notes):
         yield Trust(check="lost events", passed=True, message="No event was lost.")
+    yield from _of_launches(notes)
     if seen.misplaced:
         yield Trust(
             check="misplaced kernels",
@@ -190,6 +193,19 @@ def _of_events(seen: Seen) -> Iterator[Trust]:
             passed=False,
             message=f"The launch of {share:.0%} of the kernels was not recorded.",
         )
+
+
+def _of_launches(notes: Iterable[str]) -> Iterator[Trust]:
+    for found in filter(None, map(_WITHOUT_WORK.search, notes)):
+        without, launches = (int(count.replace(",", "")) for count in found.groups())
+        if without > _NEARLY_ALL * launches:
+            yield Trust(
+                check="device work",
+                passed=False,
+                message=f"What {without:,} of {launches:,} launches did was not recorded, as where "
+                "a CUDA graph is captured.",
+                silences=EVERYTHING,
+            )
 
 
 def _is_filled(seen: Seen) -> bool:

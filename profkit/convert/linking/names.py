@@ -25,7 +25,8 @@ _COMMUNICATING_OP = re.compile(
 # Inductor names what it generates after the operators of the graph, collectives among them.
 _OF_INDUCTOR = re.compile(r"triton_[a-z]+_fused_")
 _LAUNCHING = re.compile(
-    r"(?:cuda|cu|hip)(?:Launch(?:Cooperative)?Kernel|Memcpy|Memset)", re.IGNORECASE
+    r"(?:cuda|cu|hip)(?:(?:Ext)?(?:Module)?Launch(?:Cooperative)?Kernel|Memcpy|Memset)",
+    re.IGNORECASE,
 )
 _COPY_KIND = re.compile(r"\b([HDPM])(?:to|2)([HDPM])\b")
 

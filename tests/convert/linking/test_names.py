@@ -5,6 +5,7 @@ import pytest
 from profkit.convert.linking.names import (
     copy_direction,
     launches_communication,
+    launches_work,
     names_communication,
 )
 
@@ -80,3 +81,21 @@ def test_copies_name_their_direction(name, direction):
 def test_collective_operators_launch_communication():
     names = ["nccl:all_reduce", "c10d::allreduce_", "record_param_comms", "aten::copy_", "gloo:x"]
     assert [launches_communication(name) for name in names] == [True, True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("call", "starts"),
+    [
+        ("cudaLaunchKernelExC", True),
+        ("cuLaunchKernel", True),
+        ("cudaLaunchCooperativeKernel", True),
+        ("cudaMemcpyAsync", True),
+        ("hipModuleLaunchKernel", True),
+        ("hipExtModuleLaunchKernel", True),
+        ("hipLaunchKernel", True),
+        ("hipStreamGetCaptureInfo", False),
+        ("cudaDeviceSynchronize", False),
+    ],
+)
+def test_calls_that_start_work_are_known_of_every_runtime(call, starts):
+    assert launches_work(call) == starts
