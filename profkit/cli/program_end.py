@@ -27,8 +27,8 @@ def failures(records: Sequence[dict[str, Any]]) -> Iterator[str]:
             if text.startswith(FAILED_AFTER):
                 words = _without_rank(text.removeprefix(FAILED_AFTER), record["ranks"])
                 status = f"exit status {exit_status([record])}"
-                # Without an exception, the words are the last line of its output, whatever it is.
-                key = status if words.startswith(status) else words
+                # Without an exception, the words end with the last line of its output.
+                key = status if words.startswith((status, "killed by signal")) else words
                 said = f"{status}: {words.removeprefix(f'{status}: ')}"
                 ways.setdefault(key, (said, []))[1].append(record.get("tool", ""))
     good = [record.get("tool", "") for record in records if record["status"] == "ok"]

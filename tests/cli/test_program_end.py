@@ -38,9 +38,15 @@ def test_one_that_fails_under_a_tool_only_is_told_of_with_the_tool():
     assert line == "The program ended under torch_profiler with exit status 1: OSError: y"
 
 
-def test_the_last_line_of_a_program_that_ends_by_its_status_is_said_once():
-    runs = [record(tool, 3, f"exit status 3: {tool}") for tool in ("baseline", "torch_profiler")]
-    assert [*failures(runs)] == ["The program ended with exit status 3: baseline"]
+@pytest.mark.parametrize(
+    ("code", "reason", "status"), [(3, "exit status 3: ", 3), (-15, "killed by signal 15: ", 143)]
+)
+def test_programs_that_end_alike_with_other_last_lines_are_told_of_once(code, reason, status):
+    runs = [record(tool, code, reason + tool) for tool in ("baseline", "torch_profiler")]
+    (line,) = failures(runs)
+    assert line.startswith(f"The program ended with exit status {status}: ")
+    assert line.count("exit status") == 1
+    assert line.endswith("baseline")
 
 
 def test_of_several_ranks_the_one_that_failed_is_named():
