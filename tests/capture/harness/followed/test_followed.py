@@ -74,6 +74,13 @@ def test_a_program_whose_own_thread_computes_ends_well_after_the_steps_asked_for
     assert (made.result.returncode, made.result.stderr, made.steps) == (0, "", [3])
 
 
+def test_a_program_that_clears_its_environment_before_it_imports_torch_is_followed(followed):
+    run_it = "runpy.run_path('train.py', run_name='__main__')"
+    made = followed(f'python -c "import os, runpy; os.environ.clear(); {run_it}"')
+    assert made.result.returncode == 0, made.result.stderr
+    assert made.steps == [3]
+
+
 @pytest.mark.parametrize("tool", ["baseline", "torch_profiler"])
 def test_each_answer_of_a_server_is_a_step_whatever_thread_it_is_on(followed, tool):
     made = followed("python serving.py 4", tool)
