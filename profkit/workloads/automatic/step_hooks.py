@@ -42,7 +42,7 @@ class StepHooks(ExitStack):
     each backward pass.
 
     Steps of a training are those of one thread: the one that makes the model, or another one that
-    calls a module first.
+    calls a module with gradients first.
     """
 
     def __init__(self, kind: StepKind, samples: int = -1) -> None:
@@ -55,6 +55,7 @@ class StepHooks(ExitStack):
         self.open: list[object] = []
         self.is_in_update = False
         self.thread = threading.get_ident()
+        self.has_found_thread = False
         self.calling_threads: set[int] = set()
         self.has_several_threads = False
         self.lock = threading.RLock()
@@ -191,21 +192,25 @@ class StepHooks(ExitStack):
     def _is_part(self, thread: int) -> bool:
         """Say whether a call on `thread` is inside another one, or none of the program's steps."""
         # torch.jit.trace would take ranges around a step for operators of the module.
-        if thread in self.calling_threads or torch._C._is_tracing():  # noqa: SLF001 - torch.jit.is_tracing is untyped
+        is_tracing = torch._C._is_tracing()  # noqa: SLF001 - torch.jit.is_tracing has no types
+        if thread in self.calling_threads or is_tracing:
             return True
-        if thread != self.thread and self.has_called_module and not self._is_forward_a_step():
+        # Threads may act with a model that another one trains.
+        only_uses = self.has_found_thread or not torch.is_grad_enabled()
+        if thread != self.thread and only_uses and not self._is_forward_a_step():
             return True
         # Its outer module may have been called while a pass on another thread kept the hook away.
         return thread != threading.main_thread().ident and _is_in_module()
 
     def _begin_pass(self, module: nn.Module) -> None:
+        is_step = self._is_forward_a_step()
         self._choose_thread()
+        self.has_found_thread |= is_step or torch.is_grad_enabled()
         self.has_called_module = True
         self._find_engine()
         self._catch_up()
         if threading.current_thread() is threading.main_thread() and not self.has_several_threads:
             self._ignore_forward()
-        is_step = self._is_forward_a_step()
         if is_step and self.kind == "auto":
             name = self.passes.begin_step(module)
             is_step = name == "forward"
@@ -223,11 +228,11 @@ class StepHooks(ExitStack):
             _once_after(module, lambda: self._after_forward(module, phase, is_step=is_step))
 
     def _choose_thread(self) -> None:
-        """Follow the thread that calls a module, if the one that is followed has called none."""
+        """Follow the thread that calls a module, if the one that is followed has made no step."""
         thread = threading.get_ident()
         if thread == self.thread:
             return
-        if not self.has_called_module:
+        if not self.has_found_thread:
             self.thread = thread
         elif not self.has_several_threads:
             self.has_several_threads = True

@@ -287,6 +287,24 @@ def test_a_training_on_a_thread_that_did_not_make_the_model_is_followed(watcher)
     assert watcher.notes == []
 
 
+def test_threads_that_act_with_the_model_are_no_part_of_its_training(watcher):
+    model = network()
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+    def act():
+        with torch.no_grad():
+            lost(model)
+
+    with StepHooks("auto"):
+        for _ in range(2):
+            run_in_thread(act)
+            lost(model).backward()
+            optimizer.step()
+    inside = [*FORWARD, *BACKWARD, *OPTIMIZER]
+    assert watcher.seen == ["begin", *step(0, *inside), *step(1, *inside), "step#2"]
+    assert watcher.notes == []
+
+
 @pytest.mark.usefixtures("watcher")
 def test_tracing_a_model_is_no_step_of_it():
     marks.mark_too(record_function)
