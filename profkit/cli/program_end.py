@@ -5,6 +5,7 @@ from typing import Any
 
 from profkit.core.capture_record import FAILED_AFTER
 
+_UNPROFILED = "baseline"
 _SIGNALS = 128
 """What shells add to the number of the signal that ended a program."""
 
@@ -12,11 +13,16 @@ _SIGNALS = 128
 def exit_status(records: Sequence[dict[str, Any]]) -> int:
     """Return the status that the program ended with, in the first of the runs where it is not 0.
 
-    `records` are those of its captures, in the order in which they were made.
+    `records` are those of its captures, in the order in which they were made. What failed under a
+    tool alone may have failed for that, and what took too long was ended by profkit.
     """
-    statuses = (record.get("exit_code") or 0 for record in records)
-    status = next(filter(None, statuses), 0)
+    ended = (record for record in records if record["status"] == "ok" or _is_own_failure(record))
+    status = next(filter(None, (record.get("exit_code") for record in ended)), 0)
     return status if status >= 0 else _SIGNALS - status
+
+
+def _is_own_failure(record: dict[str, Any]) -> bool:
+    return record.get("tool") == _UNPROFILED and record["status"] != "timeout"
 
 
 def failures(records: Sequence[dict[str, Any]]) -> Iterator[str]:

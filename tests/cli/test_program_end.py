@@ -27,6 +27,13 @@ def test_the_status_is_that_of_the_first_run_in_which_it_is_not_0(codes, expecte
     assert exit_status([record("baseline", code) for code in codes]) == expected
 
 
+def test_what_ended_for_its_tool_or_for_want_of_time_says_nothing_of_the_program():
+    refused = {**record("nsys", 2), "status": "error"}
+    late = {**record("baseline", -9), "status": "timeout"}
+    assert exit_status([record("baseline", 0), refused, late]) == 0
+    assert exit_status([{**late, "status": "error"}, refused]) == 137
+
+
 def test_a_program_that_fails_in_each_run_is_told_of_once():
     both = [record(tool, 1, "ValueError: x") for tool in ("baseline", "torch_profiler")]
     assert [*failures(both)] == ["The program ended with exit status 1: ValueError: x"]
