@@ -49,7 +49,7 @@ class _Sampled:
 
 
 class PythonSamples:
-    """Samples the stack of the thread that makes it, and notes the runs of the garbage collector.
+    """Samples the stack of the thread that begins it, and notes the runs of the garbage collector.
 
     Times are Unix ns, as those of PyTorch's traces. What the thread does in C shows as the line
     that called it, and the name of what it called. What other Python threads do at the same
@@ -59,9 +59,7 @@ class PythonSamples:
 
     def __init__(self, ranks_on_host: int = 1) -> None:
         self._usage = CoreUsage(ranks_on_host)
-        self._thread = threading.get_ident()
-        self._known = {self._thread}
-        self._tid = threading.get_native_id()
+        self._follow_this_thread()
         self._is_done = False
         self._cost_s = 0.0
         self._switch_s = 0.0
@@ -77,8 +75,14 @@ class PythonSamples:
         self._collecting_since = 0
         self._sampler = threading.Thread(target=self._sample, name="profkit samples", daemon=True)
 
+    def _follow_this_thread(self) -> None:
+        self._thread = threading.get_ident()
+        self._known = {self._thread}
+        self._tid = threading.get_native_id()
+
     def begin(self) -> None:
         """Start to sample."""
+        self._follow_this_thread()
         self._usage.begin()
         gc.callbacks.append(self._collected)
         self._switch_s = sys.getswitchinterval()

@@ -1,6 +1,7 @@
 """torch.profiler: operators, kernels, memory and stacks, as seen by PyTorch itself."""
 
 import os
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +26,7 @@ from profkit.core.formatting import counted
 from profkit.core.settings import Settings
 
 if TYPE_CHECKING:
+    from torch._C._profiler import _ExperimentalConfig
     from torch.profiler import ExecutionTraceObserver, ProfilerAction, ProfilerActivity, profile
 
 Activity = Literal["cpu", "cuda", "xpu", "mtia", "hpu", "privateuse1"]
@@ -85,6 +87,12 @@ class Experimental(Settings):
             key: list(value) if isinstance(value, tuple) else value
             for key, value in changed.items()
         }
+
+    def of_all_threads(self) -> "_ExperimentalConfig":
+        """Return these options for PyTorch, with the operators of all threads."""
+        from torch._C._profiler import _ExperimentalConfig
+
+        return _ExperimentalConfig(**replace(self, profile_all_threads=True).chosen())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -197,7 +205,9 @@ class Capture(Session):
             schedule.most = bound.most(taken / cycles.first_steps, steps)
 
         first_steps = self._first_steps(out, rank, predict if bound.is_close else None)
-        recording = _Recording(profiler, first_steps, cycles.first, samples)
+        recording = _Recording(
+            profiler, first_steps, cycles.first, samples, self.experimental.of_all_threads
+        )
         with single_recording(profiler, "torch_profiler", recording.first_steps.yield_to):
             try:
                 yield recording
@@ -290,9 +300,15 @@ class _Recording:
     """Calls PyTorch's profiler at step boundaries."""
 
     def __init__(
-        self, profiler: "profile", first_steps: FirstSteps, first: int, samples: PythonSamples
+        self,
+        profiler: "profile",
+        first_steps: FirstSteps,
+        first: int,
+        samples: PythonSamples,
+        options_of_all_threads: "Callable[[], _ExperimentalConfig]",
     ) -> None:
         self.samples = samples
+        self.options_of_all_threads = options_of_all_threads
         self.profiler = profiler
         self.first_steps = first_steps
         self.first = first
@@ -301,6 +317,11 @@ class _Recording:
 
     def begin(self) -> None:
         """See `Recorder.begin`."""
+        if threading.current_thread() is not threading.main_thread():
+            # The next step may be another thread's, as in a server. Of all threads there is one
+            # recording only: an operator that is running must not end in the next one.
+            self.first_steps.drop()
+            self.profiler.experimental_config = self.options_of_all_threads()
         self.first_steps.begin()
         self.profiler.start()
         if not self.profiler.with_stack:

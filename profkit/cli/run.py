@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from profkit.cli import cluster
+from profkit.cli import cluster, program_end
 from profkit.cli import job_server as forked_server
 from profkit.cli.live import View
 from profkit.cli.loudness import add_loudness
@@ -23,6 +23,7 @@ from profkit.cli.run_folders import run_named
 from profkit.cli.show import of_others, of_run
 from profkit.cli.snakemake_process import Snakemake
 from profkit.core import progress_events, resources
+from profkit.core.capture_record import read_capture
 from profkit.core.errors import ConfigError
 from profkit.dag import completed
 from profkit.dag.failures import damages, failures
@@ -116,7 +117,8 @@ def produce(
     """Make the report of what `overrides` select, with `extra` options of Snakemake.
 
     `args` say how many cores to use, and how much to print; a `link`, that a person waits for the
-    program that is run; `where`, the options that take the jobs to a cluster instead.
+    program that is run, and wants its exit status; `where`, the options that take the jobs to a
+    cluster instead.
     """
     with Snakemake(works_here=not (where or extra)) as snakemake:
         dag = Dag(load(overrides, meanwhile=snakemake.load))
@@ -124,7 +126,7 @@ def produce(
             save_selection(dag.plan.overrides, [run.name for run in dag.plan.runs])
             answer = [REPORT] if args.quiet else _answer(dag)
             sys.stdout.writelines(f"{line}\n" for line in answer)
-            return 0
+            return _status_of_program(dag) if link else 0
         notes = [] if args.quiet else [*dag.notes_on_jobs(), *damages(dag)]
         sys.stderr.writelines(f"note: {note}\n" for note in notes)
         words = [*_words(dag.plan, where or _here(args), [str(REPORT)]), *extra]
@@ -139,7 +141,15 @@ def produce(
         sys.stdout.writelines(f"{line}\n" for line in ([REPORT] if args.quiet else _answer(dag)))
     if link and link.was_ended:
         return _INTERRUPTED
+    if link and (of_program := _status_of_program(dag)):
+        return of_program
     return 1 if status or failed else 0
+
+
+def _status_of_program(dag: Dag) -> int:
+    """Return what the command that was run ended with, of several runs the first that is not 0."""
+    paths = (path for run in dag.plan.runs for path in dag.captures_of(run))
+    return program_end.exit_status([read_capture(path) for path in paths if path.is_file()])
 
 
 def make(dag: Dag, targets: Sequence[str], args: argparse.Namespace) -> bool:

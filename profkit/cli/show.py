@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from profkit.cli import program_end
 from profkit.cli.answer import answer, foreign_notes, notes, sweep_sentences, verdict_on
 from profkit.cli.run_folders import RunFolder, is_run, last_selected, run_named
 from profkit.core.errors import InputError
@@ -87,6 +88,7 @@ def of_run(run: RunFolder, *, notes_only: bool = False) -> Iterator[str]:
         yield f"nothing was recorded: {failed['reason']}"
         yield f"  what it printed: {run.log(failed)}"
     else:
+        yield from program_end.failures(run.captures)
         yield from answer(run)
         if run.left_out:
             others = counted(run.left_out, "more program")

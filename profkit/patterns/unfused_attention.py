@@ -5,7 +5,7 @@ import pandas as pd
 
 from profkit.core.verdict import Confidence
 from profkit.patterns._rows import Chosen, cause, having, inside, per_step, place, time
-from profkit.patterns._shapes import MATRIX, shape
+from profkit.patterns._shapes import MATRIX, operands, shape
 from profkit.patterns.base import Match, Step, pattern
 
 _PRODUCT, _SOFTMAX = r"^aten::(?:bmm|baddbmm)$", r"^aten::_softmax(?:_backward_data)?$"
@@ -24,7 +24,7 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     if not (softmax & having(cpu_ops, r"^aten::_softmax$")).any():
         return None
     found, between = _between_products(cpu_ops, softmax)
-    if not found.any():
+    if not (found & having(cpu_ops, r"^aten::_softmax$")).any():
         return None
     where = place(cpu_ops, found)
     chosen = inside(cpu_ops, between)
@@ -54,6 +54,9 @@ def _between_products(cpu_ops: pd.DataFrame, softmax: Chosen) -> tuple[Chosen, C
     middle = np.flatnonzero(is_softmax[1:-1] & scores[1:-1]) + 1
     middle = middle[same[middle] & same[middle + 1]]
     middle = middle[~is_softmax[middle - 1] & ~is_softmax[middle + 1]]
+    texts = key["input_shapes"].astype(object).to_numpy()
+    made = [_are_made(str(texts[row]), str(texts[row - 1])) for row in middle]
+    middle = middle[np.array(made, dtype=bool)]
     found, between = (np.zeros(len(rows), dtype=bool) for _ in range(2))
     found[at[middle]] = True
     first, last = at[middle - 1], at[middle + 1]
@@ -64,3 +67,12 @@ def _between_products(cpu_ops: pd.DataFrame, softmax: Chosen) -> tuple[Chosen, C
     for low, high in zip(position[first], position[last], strict=True):
         between[order[low : high + 1]] = True
     return found, between
+
+
+def _are_made(scores: str, product: str) -> bool:
+    """Tell whether a product makes scores of that shape, as far as shapes are known.
+
+    Scores that are sums, as those of additive attention, have no product of their size.
+    """
+    made, wanted = operands(product)[1][-1:], shape(scores)[-1:]
+    return not (made and wanted) or made == wanted

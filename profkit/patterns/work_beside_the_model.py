@@ -58,8 +58,8 @@ def match(
             advice=f"{spent.place} calls {count:,} operators per step, short ones in a loop: call "
             "few on whole batches, with a further dimension or `torch.vmap`."
             if are_many
-            else f"Do this less often than in every step, or make it cheaper: {spent.place} is "
-            "no part of forward, backward or optimizer.",
+            else f"Do this less often than in every step, or make it cheaper: {spent.place} runs "
+            "outside of the calls of modules, backward and optimizer.",
             gain_ns=spent.gain_ns,
             place=spent.place,
             confidence=Confidence.LOW,

@@ -4,6 +4,7 @@ Where a time lies outside of all steps, its step is -1.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Self
@@ -15,11 +16,18 @@ from profkit.convert.columns.values import Ints
 from profkit.convert.linking.gathered import Gathered
 
 _STEP = re.compile(r"ProfilerStep#(\d{1,9})$")
+_MARK = re.compile(r"step#(\d{1,9})$")
 
 
 def step_number(name: str) -> int:
     """Return N of ``ProfilerStep#N``, -1 for any other annotation."""
     found = _STEP.match(name)
+    return int(found[1]) if found else -1
+
+
+def mark_number(name: str) -> int:
+    """Return N of profkit's own range ``step#N``, -1 for any other annotation."""
+    found = _MARK.match(name)
     return int(found[1]) if found else -1
 
 
@@ -39,6 +47,19 @@ class StepSpans(NamedTuple):
     def select(self, rows: slice | Ints) -> "StepSpans":
         """Return some of them."""
         return StepSpans(self.number[rows], self.start[rows], self.end[rows])
+
+    def resumed(self, marks: "StepSpans") -> "StepSpans":
+        """Return the steps as they were begun again, by the `marks` inside of them.
+
+        Of several marks with one number, the earlier ones end with what belongs to no step, such as
+        an evaluation between two steps.
+        """
+        start = self.start.copy()
+        rows = np.argsort(marks.start, kind="stable")
+        number, begin = marks.number[rows], marks.start[rows]
+        for row in np.flatnonzero(number[1:] == number[:-1]) + 1:
+            start[(self.start < begin[row]) & (begin[row] < self.end)] = begin[row]
+        return StepSpans(self.number, start, self.end)
 
     def at(self, times: Ints) -> Ints:
         """Return the step whose span holds each time, -1 outside of all."""
@@ -90,17 +111,18 @@ class Steps:
     def device(self) -> StepSpans:
         """Steps as the spans of the device work launched in them."""
         # Which of several steps a number means, only the CPU's annotations say.
-        return StepSpans.none() if self.repeated else self._numbered("annotations")
+        return StepSpans.none() if self.repeated else self._numbered("annotations", step_number)
 
     @cached_property
     def _marked(self) -> StepSpans:
         """The steps as they were recorded, in order of time."""
-        steps = self.given or self._numbered("cpu_ops")
-        return steps.select(np.argsort(steps.start, kind="stable"))
+        steps = self.given or self._numbered("cpu_ops", step_number)
+        marked = steps.resumed(self._numbered("cpu_ops", mark_number))
+        return marked.select(np.argsort(marked.start, kind="stable"))
 
-    def _numbered(self, table: str) -> StepSpans:
-        """Return the ``ProfilerStep#N`` among the named ranges of a table."""
+    def _numbered(self, table: str, number_of: Callable[[str], int]) -> StepSpans:
+        """Return the ranges of a table to whose names `number_of` gives a number."""
         columns = self.gathered.columns(table)
-        numbers = self.gathered.names.mapped(step_number, np.int64)
+        numbers = self.gathered.names.mapped(number_of, np.int64)
         steps = columns.select(columns.named(numbers >= 0))
         return StepSpans(numbers[steps["name"]], steps["start"], steps["end"])

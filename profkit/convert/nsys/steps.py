@@ -46,6 +46,10 @@ def _marked(rows: Rows) -> StepSpans:
     start, end = nvtx.columns["start"][ranges[at]], rows.ends(ranges[at])
     order = np.argsort(start, kind="stable")
     number, start, end = number[order], start[order], end[order]
+    if family == _OWN[0]:
+        # One that is begun again, after an evaluation, is the step; what was before is in none.
+        last = np.append(number[1:] != number[:-1], [True])
+        number, start, end = number[last], start[last], end[last]
     if len(np.unique(number)) < len(number):
         rows.report.notes.append(
             f"Ranges {family!r} of rank {rows.rank} repeat their numbers: steps are numbered by"

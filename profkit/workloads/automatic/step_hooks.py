@@ -3,6 +3,7 @@
 import functools
 import sys
 import threading
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,7 +12,10 @@ from typing import Any, Self
 import torch
 from torch import nn, optim
 from torch._compile import _disable_dynamo
-from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
 from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
@@ -22,6 +26,9 @@ from profkit.workloads.automatic.forward_passes import ForwardPasses
 from profkit.workloads.automatic.step_ends import StepEnds, StepKind
 
 _ENGINES = "deepspeed.runtime.engine"
+_QUANTIZED = ".quantized."
+"""In the names of PyTorch's modules with quantized layers."""
+
 _COMPILED = r"Using `torch\.compile\(module\)` when there are global hooks"
 
 
@@ -30,8 +37,12 @@ class StepHooks(ExitStack):
 
     Training: a step ends when an optimizer has stepped, or when a GradScaler has skipped that for
     infinite gradients. Optimizers inside an optimizer or inside DeepSpeed's engine are parts of
-    its step. Inference: each call of the outermost module with parameters is a step. With neither,
-    as where tensors are updated by hand, a step ends with each backward pass.
+    its step. Inference: each call of the outermost module with weights is a step, on any thread, as
+    servers answer on several. With neither, as where tensors are updated by hand, a step ends with
+    each backward pass.
+
+    Steps of a training are those of one thread: the one that makes the model, or another one that
+    calls a module with gradients first.
     """
 
     def __init__(self, kind: StepKind, samples: int = -1) -> None:
@@ -44,6 +55,10 @@ class StepHooks(ExitStack):
         self.open: list[object] = []
         self.is_in_update = False
         self.thread = threading.get_ident()
+        self.has_found_thread = False
+        self.calling_threads: set[int] = set()
+        self.has_several_threads = False
+        self.lock = threading.RLock()
         self.ended_on_other_threads: list[object] = []
         self.phase = ExitStack()
         self.has_found_engine = False
@@ -169,13 +184,33 @@ class StepHooks(ExitStack):
         if torch.compiler.is_compiling():
             return
         del args
-        if threading.get_ident() != self.thread or next(module.parameters(), None) is None:
+        if self._is_part(threading.get_ident()) or not _has_weights(module):
             return
+        with self.lock:
+            self._begin_pass(module)
+
+    def _is_part(self, thread: int) -> bool:
+        """Say whether a call on `thread` is inside another one, or none of the program's steps."""
+        # torch.jit.trace would take ranges around a step for operators of the module.
+        is_tracing = torch._C._is_tracing()  # noqa: SLF001 - torch.jit.is_tracing has no types
+        if thread in self.calling_threads or is_tracing:
+            return True
+        # Threads may act with a model that another one trains.
+        only_uses = self.has_found_thread or not torch.is_grad_enabled()
+        if thread != self.thread and only_uses and not self._is_forward_a_step():
+            return True
+        # Its outer module may have been called while a pass on another thread kept the hook away.
+        return thread != threading.main_thread().ident and _is_in_module()
+
+    def _begin_pass(self, module: nn.Module) -> None:
+        is_step = self._is_forward_a_step()
+        self._choose_thread()
+        self.has_found_thread |= is_step or torch.is_grad_enabled()
         self.has_called_module = True
         self._find_engine()
         self._catch_up()
-        self._ignore_forward()
-        is_step = self._is_forward_a_step()
+        if threading.current_thread() is threading.main_thread() and not self.has_several_threads:
+            self._ignore_forward()
         if is_step and self.kind == "auto":
             name = self.passes.begin_step(module)
             is_step = name == "forward"
@@ -189,13 +224,30 @@ class StepHooks(ExitStack):
         if is_step or marks.shows_phases() or not marks.has_begun() or self.passes.are_counted:
             phase = ExitStack()
             phase.enter_context(marks.observed_phase(name))
+            self.calling_threads.add(threading.get_ident())
             _once_after(module, lambda: self._after_forward(module, phase, is_step=is_step))
+
+    def _choose_thread(self) -> None:
+        """Follow the thread that calls a module, if the one that is followed has made no step."""
+        thread = threading.get_ident()
+        if thread == self.thread:
+            return
+        if not self.has_found_thread:
+            self.thread = thread
+        elif not self.has_several_threads:
+            self.has_several_threads = True
+            marks.note(
+                "Several threads call the model: a step lasts from the end of one forward pass to"
+                " the end of the next one, whichever threads they are on."
+            )
 
     def _after_forward(self, module: nn.Module, phase: ExitStack, *, is_step: bool) -> None:
         phase.close()
-        self._watch_next_forward()
-        if is_step:
-            self._end_call(module)
+        self.calling_threads.discard(threading.get_ident())
+        with self.lock:
+            self._watch_next_forward()
+            if is_step:
+                self._end_call(module)
 
     def _is_forward_a_step(self) -> bool:
         if self.kind == "auto":
@@ -261,13 +313,37 @@ class StepHooks(ExitStack):
 
 def _once_after(module: nn.Module, act: Callable[[], None]) -> None:
     """Call `act` after the call of `module` that has just begun, even if it fails."""
+    thread = threading.get_ident()
 
-    def hook(*args: object) -> None:
+    def hook(called: nn.Module, *args: object) -> None:
         del args
+        if called is not module or threading.get_ident() != thread:
+            return
         handle.remove()
         act()
 
-    handle = module.register_forward_hook(hook, always_call=True)
+    if isinstance(module, torch.jit.ScriptModule):
+        # It takes no hook of its own.
+        handle = register_module_forward_hook(hook, always_call=True)
+    else:
+        handle = module.register_forward_hook(hook, always_call=True)
+
+
+def _has_weights(module: nn.Module) -> bool:
+    """Say whether `module` is a model; those without weights only transform or compare."""
+    if next(module.parameters(), None) is not None:
+        return True
+    # Frozen and quantized, they are no parameters.
+    if isinstance(module, torch.jit.ScriptModule):
+        return True
+    return any(_QUANTIZED in type(part).__module__ for part in module.modules())
+
+
+def _is_in_module() -> bool:
+    """Say whether the call of a module that has just begun is inside that of another one."""
+    call = nn.Module._call_impl.__code__  # noqa: SLF001 - every call of a module runs it
+    frames = (frame for frame, _ in traceback.walk_stack(None))
+    return sum(frame.f_code is call for frame in frames) > 1
 
 
 def _is_optimizer_made() -> bool:

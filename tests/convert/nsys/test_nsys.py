@@ -51,6 +51,14 @@ def test_steps_whose_numbers_repeat_are_numbered_by_time(report, tmp_path):
     assert any("repeat their numbers" in note for note in notes)
 
 
+def test_a_step_that_was_begun_again_is_one_without_what_was_before(report, tmp_path):
+    nvtx = [(0, 10, "step#0"), (10, 40, "step#1"), (40, 50, "step#1")]
+    found, notes = frames(report(nvtx=nvtx), tmp_path)
+    assert found["steps"]["step"].tolist() == [0, 1]
+    assert found["steps"]["start_ns"].tolist() == [BASE_NS, BASE_NS + 40]
+    assert not any("repeat their numbers" in note for note in notes)
+
+
 def test_without_ranges_the_steps_are_those_of_the_harness(report, tmp_path):
     path = report(os=[(5, 20, "read"), (250, 300, "read")])
     timed = [[BASE_NS + at, BASE_NS + at + 100, 1, 1] for at in (-200, 0, 100, 400)]

@@ -27,6 +27,13 @@ PASSED = {
         "cpu_ops": [row | {"input_shapes": "[[128, 8], [], []]"} for row in OPS],
         "kernels": KERNELS,
     },
+    "scores that are sums of two products of a column each": {
+        "cpu_ops": [
+            row | {"input_shapes": "[[8, 128, 64], [8, 64, 1]]"} if row["op"] == 0 else row
+            for row in OPS
+        ],
+        "kernels": KERNELS,
+    },
     "a softmax after plain products": {
         "cpu_ops": [row | {"name": row["name"].replace("bmm", "addmm")} for row in OPS],
         "kernels": KERNELS,

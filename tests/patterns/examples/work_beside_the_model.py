@@ -25,7 +25,7 @@ FOUND = {
     "cpu_ops": [LATE, op(300, "aten::mm", 7_000)],
     "causes": causes(("python.train_py(9): penalty", 0.05, PENALTY)),
 }
-EXPECTED = ("cpu_operators.aten::mm", 150_000, "train.py(9): penalty is no part of forward")
+EXPECTED = ("cpu_operators.aten::mm", 150_000, "train.py(9): penalty runs outside of the calls of")
 PASSED = {
     "the model itself": {
         **FOUND,

@@ -1,8 +1,10 @@
-from threading import Thread
+import warnings
+from threading import Barrier, Thread
 
 import pytest
 import torch
 from torch import nn, optim
+from torch.profiler import record_function
 
 import profkit
 from profkit import marks
@@ -20,6 +22,16 @@ def step(index, *inside, samples=-1):
 
 def network():
     return nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
+
+
+def frozen(model):
+    return torch.jit.freeze(torch.jit.script(model))
+
+
+def quantized(model):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8)
 
 
 def lost(model):
@@ -214,6 +226,102 @@ def test_inference_steps_with_each_call_of_the_outermost_module(watcher):
         for _ in range(2):
             nn.functional.relu(model(torch.ones(2, 3)))
             nn.Softmax(dim=-1)(torch.ones(2))
+    assert watcher.seen == ["begin", *step(0, *FORWARD), *step(1, *FORWARD), "step#2"]
+
+
+class Meeting(nn.Module):
+    """A model in which two threads are at the same time, each in a module of its own."""
+
+    def __init__(self, barrier):
+        super().__init__()
+        self.barrier = barrier
+        self.inner = nn.Linear(3, 3)
+
+    def forward(self, inputs):
+        self.barrier.wait()
+        inputs = self.inner(inputs)
+        self.barrier.wait()
+        return self.inner(inputs)
+
+
+def test_forward_passes_on_several_threads_at_once_are_a_step_each(watcher):
+    model = Meeting(Barrier(2))
+
+    def serve():
+        with torch.inference_mode():
+            for _ in range(3):
+                model(torch.ones(2, 3))
+
+    with StepHooks("forward"):
+        threads = [Thread(target=serve) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert marks.steps_seen() == 6
+    assert "Several threads call the model" in "".join(watcher.notes)
+
+
+def test_requests_that_are_answered_on_a_thread_each_are_steps(watcher):
+    model = network()
+    with StepHooks("forward"):
+        for _ in range(3):
+            run_in_thread(lambda: lost(model))
+    inside = ["begin", *step(0, *FORWARD), *step(1, *FORWARD), *step(2, *FORWARD), "step#3"]
+    assert watcher.seen == inside
+
+
+def test_a_training_on_a_thread_that_did_not_make_the_model_is_followed(watcher):
+    model = network()
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+    def train():
+        for _ in range(2):
+            lost(model).backward()
+            optimizer.step()
+
+    with StepHooks("auto"):
+        run_in_thread(train)
+    inside = [*FORWARD, *BACKWARD, *OPTIMIZER]
+    assert watcher.seen == ["begin", *step(0, *inside), *step(1, *inside), "step#2"]
+    assert watcher.notes == []
+
+
+def test_threads_that_act_with_the_model_are_no_part_of_its_training(watcher):
+    model = network()
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+    def act():
+        with torch.no_grad():
+            lost(model)
+
+    with StepHooks("auto"):
+        for _ in range(2):
+            run_in_thread(act)
+            lost(model).backward()
+            optimizer.step()
+    inside = [*FORWARD, *BACKWARD, *OPTIMIZER]
+    assert watcher.seen == ["begin", *step(0, *inside), *step(1, *inside), "step#2"]
+    assert watcher.notes == []
+
+
+@pytest.mark.usefixtures("watcher")
+def test_tracing_a_model_is_no_step_of_it():
+    marks.mark_too(record_function)
+    model, inputs = network(), torch.ones(2, 3)
+    with StepHooks("forward"), torch.no_grad():
+        traced = torch.jit.trace(model, inputs)
+        for _ in range(2):
+            traced(inputs)
+    assert marks.steps_seen() == 2
+
+
+@pytest.mark.parametrize("prepared", [torch.jit.script, frozen, quantized])
+def test_a_model_whose_weights_are_no_parameters_steps_with_each_call(watcher, prepared):
+    model = prepared(network().eval())
+    with StepHooks("forward"), torch.no_grad():
+        for _ in range(2):
+            model(torch.ones(2, 3))
     assert watcher.seen == ["begin", *step(0, *FORWARD), *step(1, *FORWARD), "step#2"]
 
 

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from typing import Any
 
@@ -42,16 +42,16 @@ _END_S = 60.0
 _OF_TOOLS = ("nvtx", "psutil", "pyinstrument", "pytorch_memlab", "msgspec")
 
 
-def follow() -> None:
-    """Watch this process, which has just imported torch."""
-    spec = spec_from_environment(os.environ)
+def follow(environment: Mapping[str, str]) -> None:
+    """Watch this process, which has just imported torch and began with this `environment`."""
+    spec = spec_from_environment(environment)
     if not spec.folder.is_dir():
         return
     record = ProcessRecord.of_this_process()
-    if started_again := os.environ.get(FAILED_STARTS):
+    if started_again := environment.get(FAILED_STARTS):
         rank_warnings.add(spec.folder, record.as_rank(), failed_starts_note(started_again))
     try:
-        FollowedProcess(spec, from_environment(os.environ)).watch()
+        FollowedProcess(spec, from_environment(environment)).watch()
     except Exception as error:  # noqa: BLE001 - the program is not to fail of it
         _write_failure(spec, record, error)
 

@@ -76,8 +76,12 @@ def judge_capture(
 def is_kept(
     result: Outcome, failure: Failure, missing: Sequence[str], ranks: Sequence[Rank]
 ) -> bool:
-    """Say whether a program failed by itself when all files of its `ranks` were there already."""
-    return result.status == "error" and bool(ranks) and not missing and not failure.signum
+    """Say whether a program ended badly when all files of its `ranks` were there already.
+
+    By itself, or told to by SIGTERM, as scripts end a server. What kills it otherwise may pass.
+    """
+    is_own_end = failure.signum in (0, signal.SIGTERM)
+    return result.status == "error" and bool(ranks) and not missing and is_own_end
 
 
 def _killed(failure: Failure, shortage: str) -> Outcome:

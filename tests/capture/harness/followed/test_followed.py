@@ -1,5 +1,6 @@
 """Commands of the kinds that people type, followed into the processes that they start."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -71,6 +72,29 @@ def test_what_was_recorded_is_kept_however_a_program_ends(followed, how, status)
 def test_a_program_whose_own_thread_computes_ends_well_after_the_steps_asked_for(followed):
     made = followed("python leaving.py thread 1000", stop_after=3)
     assert (made.result.returncode, made.result.stderr, made.steps) == (0, "", [3])
+
+
+def test_a_program_that_clears_its_environment_before_it_imports_torch_is_followed(followed):
+    run_it = "runpy.run_path('train.py', run_name='__main__')"
+    made = followed(f'python -c "import os, runpy; os.environ.clear(); {run_it}"')
+    assert made.result.returncode == 0, made.result.stderr
+    assert made.steps == [3]
+
+
+@pytest.mark.parametrize("tool", ["baseline", "torch_profiler"])
+def test_each_answer_of_a_server_is_a_step_whatever_thread_it_is_on(followed, tool):
+    made = followed("python serving.py 4", tool)
+    assert made.result.returncode == 0, made.result.stderr
+    assert (made.steps, made.printed) == ([12], ["[4, 8]"] * 12)
+    (note,) = made.notes
+    assert note.startswith("Several threads call the model")
+    if tool == "torch_profiler":
+        (trace,) = made.out.glob("*.pt.trace.json.gz")
+        events = json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"]
+        layers = [event for event in events if event.get("name") == "aten::addmm"]
+        # Two in each of three steps.
+        assert len(layers) == 6
+        assert len({event["tid"] for event in layers}) == 3
 
 
 def test_a_command_without_torch_or_without_a_step_says_what_to_do(followed):

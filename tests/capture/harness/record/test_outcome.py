@@ -1,9 +1,14 @@
 import pytest
 
-from profkit.capture.base import Tool
+from profkit.capture.base import Rank, Tool
 from profkit.capture.harness.launch import ProcessEnd
 from profkit.capture.harness.record.first_failure import Failure
-from profkit.capture.harness.record.outcome import Outcome, judge_capture, missing_files
+from profkit.capture.harness.record.outcome import (
+    Outcome,
+    is_kept,
+    judge_capture,
+    missing_files,
+)
 
 CUDA = "rank1_dp1_tp0_pp0: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"
 
@@ -96,3 +101,12 @@ def test_every_rank_must_leave_what_the_tool_promises(tmp_path):
         (tmp_path / name).touch()
     missing = missing_files(Profiler(), tmp_path, {"rank0_x": True, "rank1_x": True})
     assert missing == ["rank1_x*.trace.json"]
+
+
+@pytest.mark.parametrize(("signum", "expected"), [(0, True), (15, True), (9, False), (11, False)])
+def test_what_was_recorded_is_kept_of_a_program_that_failed_or_was_told_to_end(signum, expected):
+    ended = Outcome(status="error", reason="ended")
+    rank = Rank(rank=0, world_size=1, local_rank=0)
+    failure = Failure(summary="ended", signum=signum)
+    assert is_kept(ended, failure, [], [rank]) is expected
+    assert not is_kept(ended, failure, ["*.json"], [rank])

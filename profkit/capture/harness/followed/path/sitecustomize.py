@@ -8,6 +8,8 @@ import os
 import sys
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
+# The program may clear its own before it imports torch.
+_ENVIRONMENT = dict(os.environ)
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(_FOLDER))))
 
 
@@ -46,12 +48,12 @@ def _followed(load):
     def exec_module(module):
         load(module)
         if sys.version_info < (3, 11):
-            with open(os.environ["PROFKIT_TOO_OLD"], "w") as file:
+            with open(_ENVIRONMENT["PROFKIT_TOO_OLD"], "w") as file:
                 file.write("%s is Python %s" % (sys.executable, sys.version.split()[0]))
             return
         from profkit.capture.harness.followed.process import follow
 
-        follow()
+        follow(_ENVIRONMENT)
 
     return exec_module
 
@@ -68,9 +70,9 @@ def _run_next():
         spec.loader.exec_module(module)
 
 
-if "PROFKIT_FOLLOWED" in os.environ:
+if "PROFKIT_FOLLOWED" in _ENVIRONMENT:
     sys.meta_path.insert(0, _Finder)
-if "PROFKIT_STARTED_FILE" in os.environ:
-    open(os.environ["PROFKIT_STARTED_FILE"], "a").close()
+if "PROFKIT_STARTED_FILE" in _ENVIRONMENT:
+    open(_ENVIRONMENT["PROFKIT_STARTED_FILE"], "a").close()
 sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder or ".") != _FOLDER]
 _run_next()

@@ -1,0 +1,48 @@
+"""How the program of a run ended, as the records of its captures say."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from profkit.core.capture_record import FAILED_AFTER
+
+_UNPROFILED = "baseline"
+_SIGNALS = 128
+"""What shells add to the number of the signal that ended a program."""
+
+
+def exit_status(records: Sequence[dict[str, Any]]) -> int:
+    """Return the status that the program ended with, in the first of the runs where it is not 0.
+
+    `records` are those of its captures, in the order in which they were made. What failed under a
+    tool alone may have failed for that, and what took too long was ended by profkit.
+    """
+    ended = (record for record in records if record["status"] == "ok" or _is_own_failure(record))
+    status = next(filter(None, (record.get("exit_code") for record in ended)), 0)
+    return status if status >= 0 else _SIGNALS - status
+
+
+def _is_own_failure(record: dict[str, Any]) -> bool:
+    return record.get("tool") == _UNPROFILED and record["status"] != "timeout"
+
+
+def failures(records: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield how the program failed after what was recorded, each way once, and in which runs."""
+    ways: dict[str, tuple[str, list[str]]] = {}
+    for record in records:
+        for text in record.get("warnings", ()):
+            if text.startswith(FAILED_AFTER):
+                words = _without_rank(text.removeprefix(FAILED_AFTER), record["ranks"])
+                status = f"exit status {exit_status([record])}"
+                # Without an exception, the words end with the last line of its output.
+                key = status if words.startswith((status, "killed by signal")) else words
+                said = f"{status}: {words.removeprefix(f'{status}: ')}"
+                ways.setdefault(key, (said, []))[1].append(record.get("tool", ""))
+    good = [record.get("tool", "") for record in records if record["status"] == "ok"]
+    for said, tools in ways.values():
+        where = "" if tools == good else f" under {', '.join(dict.fromkeys(tools))}"
+        yield f"The program ended{where} with {said}"
+
+
+def _without_rank(text: str, ranks: Sequence[str]) -> str:
+    """Return `text` without the label of the rank, where there is only one."""
+    return text.removeprefix(f"{ranks[0]}: ") if len(ranks) == 1 else text
