@@ -1,12 +1,14 @@
 """What is read a few ranks at a time becomes the result that all ranks at once make."""
 
 import math
+from functools import partial
 
 import msgspec
 import pytest
 
 from profkit.analyze import analyses
 from profkit.analyze.shared import large_table
+from profkit.analyze.shared.large_table import LargeTable
 from profkit.core.hardware import Hardware
 from profkit.core.result import Result
 from profkit.testing import ORIGIN_NS, frame, run, span
@@ -64,6 +66,24 @@ def test_the_result_is_the_same_for_each_rank_alone(name, tables, monkeypatch):
     monkeypatch.setattr(large_table, "_ROWS_OF_BATCH", 1)
     assert _plain(_result(analysis, given)) == _plain(whole)
     assert whole.tables or whole.drawings or whole.abstentions
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_the_result_is_the_same_for_rows_in_portions(name, tables):
+    analysis = analyses()[name]
+    named = (*analysis.tables, *analysis.tables_by_tool)
+    given = {table: tables[table] for table in named if table in tables}
+    in_portions = {
+        table: LargeTable(partial(_portions, given[table]))
+        for table in analysis.large_tables
+        if table in given
+    }
+    assert _plain(_result(analysis, given | in_portions)) == _plain(_result(analysis, given))
+
+
+def _portions(rows, size=3):
+    """Yield some rows at a time, so that a rank and a step are in several portions."""
+    yield from (rows.iloc[at : at + size] for at in range(0, max(len(rows), 1), size))
 
 
 def _result(analysis, given):

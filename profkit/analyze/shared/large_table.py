@@ -99,6 +99,15 @@ def batches(*tables: LargeTable) -> Iterator[list[pd.DataFrame]]:
         yield [table.of_ranks(ranks) for table in tables]
 
 
+def portions_of_batches(table: LargeTable) -> Iterator[Iterator[pd.DataFrame]]:
+    """Yield for each batch of whole ranks the portions in which its rows come.
+
+    For what keeps little of each row: of a rank with many, there is no room for all of them.
+    """
+    for ranks in ranks_in_batches([table.groups()]):
+        yield table.only(ranks).portions()
+
+
 def ranks_in_batches(
     groups: Iterable[Sequence[Mapping[int, int]]], ranks_in: RankSpan = EVERY_RANK
 ) -> Iterator[set[int]]:
