@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from profkit.analyze import analyses
-from profkit.analyze.shared import large_table
+from profkit.analyze.shared import closed_steps, large_table
 from profkit.analyze.shared.large_table import LargeTable
 from profkit.core.hardware import Hardware
 from profkit.core.result import Result
@@ -79,6 +79,47 @@ def test_the_result_is_the_same_for_rows_in_portions(name, tables):
         if table in given
     }
     assert _plain(_result(analysis, given | in_portions)) == _plain(_result(analysis, given))
+
+
+@pytest.fixture(scope="module")
+def on_cpu():
+    """Return eight steps of a rank without a GPU, and work after the last one."""
+    marks = [span(number * 1000, number * 1000 + 950, step=number) for number in range(8)]
+    ops = [op for number in range(8) for op in _operators(9 * number, marks[number])]
+    later = {"step": -1, "start_ns": ORIGIN_NS + 8100, "end_ns": ORIGIN_NS + 8200}
+    ops.append(ops[1] | later | {"op": len(ops), "parent": -1})
+    return {"steps": frame("steps", marks), "cpu_ops": frame("cpu_ops", ops)}
+
+
+def _operators(first, mark):
+    """Yield a step's range, a forward and a backward operator of three modules, and Adam's."""
+    start, number = mark["start_ns"], mark["step"]
+    name, more = f"ProfilerStep#{number}", {"kind": "annotation"}
+    yield mark | more | {"op": first, "name": name, "tid": 1}
+    for at in range(8):
+        begin = start + 50 + 100 * (at // 2) + 20 * (at % 2)
+        own = {"op": first + 1 + at, "parent": first if at % 2 == 0 else first + at, "tid": 1}
+        own |= {"kind": "operator", "name": ("aten::mm", "aten::add")[at % 2], "phase": "forward"}
+        if at in {4, 5}:
+            own |= {"tid": 2, "parent": -1 if at == 4 else first + at, "phase": "backward"}
+            own |= {"forward": first + 1, "forward_tid": 1}
+        if at == 6:
+            own |= {"module": f"Net;Linear_{number % 3}"}
+        yield (
+            mark | INPUTS | own | {"start_ns": begin, "end_ns": begin + 60 - 30 * (at % 2) + number}
+        )
+
+
+@pytest.mark.parametrize("name", ["flame_graph", "flops"])
+def test_the_result_is_the_same_for_parts_of_a_long_recording(name, on_cpu, monkeypatch):
+    analysis = analyses()[name]
+    given = {table: rows for table, rows in on_cpu.items() if table in analysis.tables}
+    whole = _result(analysis, given)
+    monkeypatch.setattr(closed_steps, "_LEAST_OPS", 9)
+    table = LargeTable(partial(_portions, on_cpu["cpu_ops"]))
+    assert len(large_table.spans_of({"cpu_ops": table}, {0})) == 9
+    assert _plain(_result(analysis, given | {"cpu_ops": table})) == _plain(whole)
+    assert whole.tables or whole.drawings
 
 
 def _portions(rows, size=3):

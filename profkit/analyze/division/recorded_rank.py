@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from profkit.analyze.division.partition import alone, crossing, spans_of, union_of_rows
 from profkit.analyze.division.phases import Stretches, stretches
 from profkit.analyze.division.sampled_calls import sampled_calls, seen_stacks, with_stacks
+from profkit.analyze.division.thread_roles import ThreadRoles
 from profkit.analyze.shared import calltree, intervals
 from profkit.analyze.shared.blocking_calls import SYNCHRONISE, blocked_calls, is_pageable
 from profkit.analyze.shared.glob_match import matching, texts
@@ -154,14 +155,16 @@ class RecordedRank:
         return self.calls["tid"].to_numpy(np.int64)
 
     @cached_property
+    def roles(self) -> ThreadRoles:
+        """What its threads are for."""
+        found = ThreadRoles()
+        found.add(self.ops, self.calls)
+        return found
+
+    @property
     def main(self) -> int:
-        """The thread of the program: of the steps, or else of most operators, or of launches."""
-        steps = matching(self.ops["name"], ["ProfilerStep#*"])
-        for threads in (self.op_threads[steps], self.op_threads, self.call_threads):
-            if len(threads):
-                found, counts = np.unique(threads, return_counts=True)
-                return int(found[counts.argmax()])
-        return -1
+        """The thread of the program, -1 if no thread is known."""
+        return self.roles.main
 
     @cached_property
     def launching(self) -> list[int]:
