@@ -4,9 +4,11 @@ import math
 from functools import partial
 
 import msgspec
+import numpy as np
 import pytest
 
 from profkit.analyze import analyses
+from profkit.analyze.division import kept_ops
 from profkit.analyze.shared import closed_steps, large_table
 from profkit.analyze.shared.large_table import LargeTable
 from profkit.core.hardware import Hardware
@@ -120,6 +122,16 @@ def test_the_result_is_the_same_for_parts_of_a_long_recording(name, on_cpu, monk
     assert len(large_table.spans_of({"cpu_ops": table}, {0})) == 9
     assert _plain(_result(analysis, given | {"cpu_ops": table})) == _plain(whole)
     assert whole.tables or whole.drawings
+
+
+def test_a_timeline_needs_no_operator_inside_of_another_one(on_cpu, monkeypatch):
+    analysis = analyses()["step_timeline"]
+    left_out = ~kept_ops.divides(on_cpu["cpu_ops"])
+    few = _plain(_result(analysis, on_cpu))
+    monkeypatch.setattr(kept_ops, "divides", lambda ops: np.ones(len(ops), dtype=np.bool_))
+    assert few == _plain(_result(analysis, on_cpu))
+    assert set(on_cpu["cpu_ops"]["name"][left_out]) == {"aten::add"}
+    assert left_out.sum() == 8 * 4
 
 
 def _portions(rows, size=3):

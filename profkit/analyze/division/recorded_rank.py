@@ -323,9 +323,7 @@ class RecordedRank:
     @cached_property
     def works(self) -> NDArray[np.bool_]:
         """Whether each row of the operators computes: it neither communicates nor only names."""
-        names = self.ops["name"]
-        other = matching(names, (*COMMUNICATING, *_WRAPPERS, *LOADING))
-        return (self.ops["kind"] == "operator").to_numpy() & ~other
+        return computes(self.ops)
 
     @cached_property
     def computing(self) -> Intervals:
@@ -375,3 +373,9 @@ class RecordedRank:
         start = self.collectives["start_ns"].to_numpy(np.int64)
         wait = self.collectives["wait_ns"].to_numpy(np.int64)
         return intervals.union(np.column_stack((start, start + np.maximum(wait, 0))))
+
+
+def computes(ops: pd.DataFrame) -> NDArray[np.bool_]:
+    """Tell which rows of operators compute: they neither communicate nor only name."""
+    other = matching(ops["name"], (*COMMUNICATING, *_WRAPPERS, *LOADING))
+    return (ops["kind"] == "operator").to_numpy() & ~other

@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 
 from profkit.analyze.shared.glob_match import matching
 
+MARKS = ("ProfilerStep#*",)
+"""Ranges of steps, which the program's own thread has."""
+
 
 class ThreadRoles:
     """Threads with operators or calls: the program's own, and those of the backward pass."""
@@ -22,7 +25,7 @@ class ThreadRoles:
     def add(self, ops: pd.DataFrame, calls: pd.DataFrame) -> None:
         """Count the next operators and runtime calls of the rank."""
         threads = ops["tid"].to_numpy(np.int64)
-        self._marks.update(_counted(threads[matching(ops["name"], ["ProfilerStep#*"])]))
+        self._marks.update(_counted(threads[matching(ops["name"], MARKS)]))
         self._ops.update(_counted(threads))
         self._calls.update(_counted(calls["tid"].to_numpy(np.int64)))
         self._backward.update(_counted(threads[(ops["forward"] >= 0).to_numpy()]))

@@ -74,6 +74,10 @@ class LargeTable:
         """Return the table with some of its columns alone."""
         return LargeTable(lambda: (rows[[*names]] for rows in self.portions()))
 
+    def keeping(self, wanted: Callable[[pd.DataFrame], NDArray[np.bool_]]) -> "LargeTable":
+        """Return the table with the rows of which `wanted` holds alone."""
+        return _Kept(lambda: (rows[wanted(rows)] for rows in self.portions()), self, wanted)
+
     def where(self, wanted: Callable[[pd.DataFrame], NDArray[np.bool_]]) -> pd.DataFrame:
         """Return the rows of which `wanted` holds, in their order."""
         found = Gathered()
@@ -84,6 +88,25 @@ class LargeTable:
     def whole(self) -> pd.DataFrame:
         """Return all rows."""
         return joined([*self.portions()])
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept(LargeTable):
+    """Some rows of a table, which are looked for where they are asked for."""
+
+    table: LargeTable
+    wanted: Callable[[pd.DataFrame], NDArray[np.bool_]]
+
+    def groups(self) -> Sequence[Mapping[int, int]]:
+        """Return how many rows each rank has at most in each portion."""
+        return self.table.groups()
+
+    def of_ranks(self, ranks: Collection[int], span: Span | None = None) -> pd.DataFrame:
+        """See `LargeTable.of_ranks`."""
+        own = self.table.only(ranks)
+        return own.where(
+            lambda rows: self.wanted(rows) & span.holds(rows) if span else self.wanted(rows)
+        )
 
 
 def in_portions(function: Callable[..., T], names: Collection[str]) -> Callable[..., T]:
