@@ -4,12 +4,13 @@ The first operators of a step that use memory take its page faults, and find cac
 them others do, so that this time moves and is not gained.
 """
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from profkit.analyze.division.recorded_rank import RecordedRank
+from profkit.analyze.shared.glob_match import categorical
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,6 +19,7 @@ _FEWEST = 3
 """Calls alike in a step, and steps, that are enough to know what is usual."""
 
 _ALIKE = ("name", "input_shapes", "input_types")
+_ROWS_AT_ONCE = 1 << 18
 _NOTHING = -2
 """The code of "", which stands for no operator above as well."""
 
@@ -30,10 +32,23 @@ def above_usual(
     Alike are calls of one name, shapes and types below the same operator. What is longer in single
     steps is no first use: it counts as the median over the steps. `own_ns` are their own times.
     """
+    name = categorical(rank.ops["name"]).codes[rows]
+    # What is between takes many times the memory of the rows.
+    batch = (np.cumsum(np.bincount(name + 1)) // _ROWS_AT_ONCE)[name + 1]
+    found = np.zeros(len(rows), dtype=np.int64)
+    for some in (np.flatnonzero(batch == at) for at in np.unique(batch)):
+        found[some] = _of_some_names(rank, rows[some], own_ns[some])
+    return found
+
+
+def _of_some_names(
+    rank: RecordedRank, rows: NDArray[np.int64], own_ns: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the same of all operators of some names, which are alike to no others."""
     ops = rank.ops[[*_ALIKE, "step", "start_ns"]].iloc[rows]
     parents, step = rank.op_parents[rows], ops["step"].to_numpy(np.int64)
     shapes = _codes(ops["input_shapes"])
-    above = np.where(parents >= 0, _codes(rank.ops["name"])[parents], _NOTHING)
+    above = np.where(parents >= 0, _codes(rank.ops["name"].iloc[parents]), _NOTHING)
     kind = _numbered(_codes(ops["name"]), above, shapes, _codes(ops["input_types"]))
     # In numpy: tables of so few rows, for each cause of each rank, take ten times as long.
     order = np.lexsort((ops["start_ns"].to_numpy(np.int64), step, kind))
@@ -55,7 +70,7 @@ def above_usual(
 
 def _codes(texts: "pd.Series[str]") -> NDArray[np.int64]:
     """Return a number for each distinct one of the categorical `texts`, `_NOTHING` for ""."""
-    known = cast("pd.Categorical", texts.array)
+    known = categorical(texts)
     return np.where(known == "", _NOTHING, known.codes).astype(np.int64)
 
 

@@ -10,8 +10,8 @@ from profkit.analyze.division import charges, cpu, gpu, places
 from profkit.analyze.division.first_uses import above_usual
 from profkit.analyze.division.partition import Partition, alone
 from profkit.analyze.division.recorded_rank import RecordedRank
-from profkit.analyze.shared import intervals
-from profkit.analyze.shared.glob_match import texts
+from profkit.analyze.shared import calltree, intervals
+from profkit.analyze.shared.glob_match import categorical, texts
 from profkit.tables.kernel_names import readable
 
 KEYS = ["cause", "module", "operator", "kernel"]
@@ -72,8 +72,23 @@ def _of_cause(rank: RecordedRank, time: Partition, cause: str) -> dict[str, NDAr
     threads = dict.fromkeys([rank.main, *rank.launching, *rank.op_threads.tolist()])
     own = charges.of_threads(rank, spans, threads)
     rows = np.flatnonzero(np.where(rank.works, own, 0) if cause == cpu.COMPUTING else own)
-    modules, names = (texts(rank.ops[name], rows=rows) for name in ("module", "name"))
-    return _rows(cause, modules, names, "", own[rows], above_usual(rank, rows, own[rows]))
+    return _operators(rank, cause, rows, own[rows])
+
+
+def _operators(
+    rank: RecordedRank, cause: str, rows: NDArray[np.int64], ns: NDArray[np.int64]
+) -> dict[str, NDArray[Any]]:
+    """Return the sums of operators by module and name: texts of millions would take much."""
+    module, name = (categorical(rank.ops[column]) for column in ("module", "name"))
+    modules, names = (np.append(one.categories.to_numpy(object), "") for one in (module, name))
+    key = (module.codes[rows].astype(np.int64) + 1) * len(names) + name.codes[rows] + 1
+    number, distinct = pd.factorize(key)
+    of_module, of_name = np.divmod(distinct, len(names))
+    sums = (
+        calltree.sums(number, own, len(distinct))
+        for own in (ns, above_usual(rank, rows, ns), np.ones_like(ns))
+    )
+    return _rows(cause, modules[of_module - 1], names[of_name - 1], "", *sums)
 
 
 def _kernels(rank: RecordedRank, time: Partition, cause: str, top: str) -> dict[str, NDArray[Any]]:
@@ -95,6 +110,7 @@ def _rows(  # noqa: PLR0913, PLR0917 (most are keys)
     kernel: Any,
     ns: NDArray[np.int64],
     first_use_ns: NDArray[np.int64] | None = None,
+    calls: NDArray[np.int64] | None = None,
 ) -> dict[str, NDArray[Any]]:
     keys = {"cause": cause, "module": module, "operator": operator, "kernel": kernel}
     kept = ns > 0
@@ -102,5 +118,6 @@ def _rows(  # noqa: PLR0913, PLR0917 (most are keys)
         name: np.broadcast_to(np.asarray(key, dtype=object), ns.shape) for name, key in keys.items()
     }
     first_use_ns = np.zeros_like(ns) if first_use_ns is None else first_use_ns
-    sums = {"calls": np.ones_like(ns), "ns": ns, "first_use_ns": first_use_ns}
+    calls = np.ones_like(ns) if calls is None else calls
+    sums = {"calls": calls, "ns": ns, "first_use_ns": first_use_ns}
     return {name: of[kept] for name, of in {**same, **sums}.items()}

@@ -8,7 +8,7 @@ from profkit.analyze.division import charges
 from profkit.analyze.division.partition import innermost_time, spans_of
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import calltree, intervals
-from profkit.analyze.shared.glob_match import texts
+from profkit.analyze.shared.glob_match import categorical
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.step_windows import filtered
 from profkit.tables.python_frames import is_foreign, own_lines
@@ -65,13 +65,17 @@ def of_ops(rank: RecordedRank, time: NDArray[np.int64]) -> list[Place]:
     rows = np.flatnonzero(time)
     if not len(rows):
         return []
-    ops = rank.ops
-    stacks, modules = (texts(ops[name], rows=rows) for name in ("stack", "module"))
-    known = {stack: line_of(str(stack)) for stack in set(stacks)}
-    pairs = zip(stacks, modules, strict=True)
-    found = [known[stack] or str(module).split(SEPARATOR)[-1] for stack, module in pairs]
-    lines = np.array(found, dtype=object)
-    return _ranked(lines, time[rows])
+    columns = [categorical(rank.ops[name]) for name in ("stack", "module")]
+    stacks, modules = (np.append(one.categories.to_numpy(object), "") for one in columns)
+    # Of millions of operators few have stacks and modules of their own.
+    stack, module = (one.codes[rows].astype(np.int64) for one in columns)
+    numbers, distinct = pd.factorize((stack + 1) * len(modules) + module + 1)
+    pairs = zip(*np.divmod(distinct, len(modules)), strict=True)
+    known = [
+        line_of(str(stacks[at - 1])) or str(modules[below - 1]).split(SEPARATOR)[-1]
+        for at, below in pairs
+    ]
+    return _ranked(np.array(known, dtype=object), calltree.sums(numbers, time[rows], len(known)))
 
 
 def line_of(stack: str) -> str:
