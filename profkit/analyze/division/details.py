@@ -150,8 +150,9 @@ def _outside(rank: RecordedRank, spans: Intervals) -> Evidence:
         "in_operators_share": round(int(working.sum()) / total, 3),
     }
     if working.any():
-        names = texts(rank.ops["name"])
-        evidence["operator"] = str(pd.Series(working).groupby(names).sum().sort_values().index[-1])
+        numbers, names = pd.factorize(categorical(rank.ops["name"]))
+        times = pd.Series(calltree.sums(numbers, working, len(names)), index=np.asarray(names))
+        evidence["operator"] = str(times.sort_index().sort_values().index[-1])
     return evidence
 
 

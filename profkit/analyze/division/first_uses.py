@@ -4,6 +4,7 @@ The first operators of a step that use memory take its page faults, and find cac
 them others do, so that this time moves and is not gained.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,24 @@ _NOTHING = -2
 """The code of "", which stands for no operator above as well."""
 
 
+def of_some_names(
+    codes: NDArray[np.integer[Any]], own_ns: NDArray[np.int64]
+) -> Iterator[NDArray[np.int64]]:
+    """Yield the rows with time of their own, all of some names at a time, at least once.
+
+    `codes` are the numbers of the names of all rows, -1 for none.
+    """
+    most = int(codes.max(initial=-1))
+    counts = np.bincount(codes[own_ns > 0] + 1, minlength=most + 2)
+    batch = np.cumsum(counts) // _ROWS_AT_ONCE
+    for at in np.unique(batch):
+        # A code of -1 is the last one.
+        of_batch = np.roll(batch == at, -1)
+        chosen = of_batch[codes]
+        chosen &= own_ns > 0
+        yield np.flatnonzero(chosen)
+
+
 def above_usual(
     rank: RecordedRank, rows: NDArray[np.int64], own_ns: NDArray[np.int64]
 ) -> NDArray[np.int64]:
@@ -32,19 +51,6 @@ def above_usual(
     Alike are calls of one name, shapes and types below the same operator. What is longer in single
     steps is no first use: it counts as the median over the steps. `own_ns` are their own times.
     """
-    name = categorical(rank.ops["name"]).codes[rows]
-    # What is between takes many times the memory of the rows.
-    batch = (np.cumsum(np.bincount(name + 1)) // _ROWS_AT_ONCE)[name + 1]
-    found = np.zeros(len(rows), dtype=np.int64)
-    for some in (np.flatnonzero(batch == at) for at in np.unique(batch)):
-        found[some] = _of_some_names(rank, rows[some], own_ns[some])
-    return found
-
-
-def _of_some_names(
-    rank: RecordedRank, rows: NDArray[np.int64], own_ns: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return the same of all operators of some names, which are alike to no others."""
     ops = rank.ops[[*_ALIKE, "step", "start_ns"]].iloc[rows]
     parents, step = rank.op_parents[rows], ops["step"].to_numpy(np.int64)
     shapes = _codes(ops["input_shapes"])

@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.analyze.division import charges, cpu, gpu, places
-from profkit.analyze.division.first_uses import above_usual
+from profkit.analyze.division.first_uses import above_usual, of_some_names
 from profkit.analyze.division.partition import Partition, alone
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import calltree, intervals
@@ -69,26 +69,36 @@ def _of_cause(rank: RecordedRank, time: Partition, cause: str) -> dict[str, NDAr
     if cause != cpu.COMPUTING and (lines := places.by_function(rank, spans)):
         ns = np.array([ns for _, ns in lines], dtype=np.int64)
         return _rows(cause, "", [line for line, _ in lines], "", ns)
-    threads = dict.fromkeys([rank.main, *rank.launching, *rank.op_threads.tolist()])
+    threads = dict.fromkeys([rank.main, *rank.launching, *rank.distinct_threads])
     own = charges.of_threads(rank, spans, threads)
-    rows = np.flatnonzero(np.where(rank.works, own, 0) if cause == cpu.COMPUTING else own)
-    return _operators(rank, cause, rows, own[rows])
+    if cause == cpu.COMPUTING:
+        own[~rank.works] = 0
+    return _operators(rank, cause, own)
 
 
-def _operators(
-    rank: RecordedRank, cause: str, rows: NDArray[np.int64], ns: NDArray[np.int64]
-) -> dict[str, NDArray[Any]]:
-    """Return the sums of operators by module and name: texts of millions would take much."""
+def _operators(rank: RecordedRank, cause: str, own: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    """Return the sums of operators by module and name, of some names at a time.
+
+    Texts, or what is between, of millions of operators would take many times their memory.
+    """
     module, name = (categorical(rank.ops[column]) for column in ("module", "name"))
     modules, names = (np.append(one.categories.to_numpy(object), "") for one in (module, name))
-    key = (module.codes[rows].astype(np.int64) + 1) * len(names) + name.codes[rows] + 1
-    number, distinct = pd.factorize(key)
-    of_module, of_name = np.divmod(distinct, len(names))
-    sums = (
-        calltree.sums(number, own, len(distinct))
-        for own in (ns, above_usual(rank, rows, ns), np.ones_like(ns))
-    )
-    return _rows(cause, modules[of_module - 1], names[of_name - 1], "", *sums)
+    some: list[tuple[NDArray[np.int64], ...]] = []
+    for rows in of_some_names(name.codes, own):
+        ns = own[rows]
+        key = (module.codes[rows].astype(np.int64) + 1) * len(names) + name.codes[rows] + 1
+        distinct, first, number = np.unique(key, return_index=True, return_inverse=True)
+        sums = (
+            calltree.sums(number, of_rows, len(distinct))
+            for of_rows in (ns, above_usual(rank, rows, ns), np.ones_like(ns))
+        )
+        some.append((distinct, rows[first], *sums))
+    distinct, first, *sums_of = (np.concatenate(column) for column in zip(*some, strict=True))
+    # In the order in which they come up.
+    order = np.argsort(first)
+    of_module, of_name = np.divmod(distinct[order], len(names))
+    ordered = (of_rows[order] for of_rows in sums_of)
+    return _rows(cause, modules[of_module - 1], names[of_name - 1], "", *ordered)
 
 
 def _kernels(rank: RecordedRank, time: Partition, cause: str, top: str) -> dict[str, NDArray[Any]]:

@@ -167,6 +167,12 @@ class RecordedRank:
         return self.roles.main
 
     @cached_property
+    def distinct_threads(self) -> list[int]:
+        """The program's thread, then all others with operators, as they come up."""
+        known = np.asarray(pd.unique(self.op_threads)).tolist()
+        return list(dict.fromkeys([self.main, *known]))
+
+    @cached_property
     def launching(self) -> list[int]:
         """Threads that launched work, then the program's own, each once."""
         threads = self.launched["tid"].to_numpy(np.int64)
@@ -332,13 +338,16 @@ class RecordedRank:
         Not where one has called a collective, as backward does for the buckets of DDP: only what
         computes inside of that call.
         """
-        spans = spans_of(self.ops, self.works & (self.op_threads == self.main))
-        calls = self.ranges(_CALLING, self.main)
-        is_inside = intervals.contains(calls, spans[:, 0]) & intervals.contains(
-            calls, spans[:, 1] - 1
+        on_main = self.works & (self.op_threads == self.main)
+        spans, calls = union_of_rows(self.ops, on_main), self.ranges(_CALLING, self.main)
+        if not len(calls):
+            return spans
+        inner = spans_of(self.ops, on_main)
+        is_inside = intervals.contains(calls, inner[:, 0]) & intervals.contains(
+            calls, inner[:, 1] - 1
         )
-        around = intervals.difference(intervals.union(spans), calls)
-        return intervals.union(np.concatenate((around, spans[is_inside])))
+        around = intervals.difference(spans, calls)
+        return intervals.union(np.concatenate((around, inner[is_inside])))
 
     @cached_property
     def sees_cpu(self) -> bool:
