@@ -150,8 +150,10 @@ def _outside(rank: RecordedRank, spans: Intervals) -> Evidence:
         "in_operators_share": round(int(working.sum()) / total, 3),
     }
     if working.any():
-        numbers, names = pd.factorize(categorical(rank.ops["name"]))
-        times = pd.Series(calltree.sums(numbers, working, len(names)), index=np.asarray(names))
+        names = categorical(rank.ops["name"])
+        sums = calltree.sums(names.codes, working, len(names.categories))
+        known = np.unique(names.codes)
+        times = pd.Series(sums[known], index=names.categories.astype(object)[known])
         evidence["operator"] = str(times.sort_index().sort_values().index[-1])
     return evidence
 

@@ -1,5 +1,7 @@
 """Where in the program time was spent: the Python line, the module or the operator."""
 
+from collections import Counter
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -62,20 +64,24 @@ def _unseen(rank: RecordedRank, spans: Intervals) -> list[Place]:
 
 def of_ops(rank: RecordedRank, time: NDArray[np.int64]) -> list[Place]:
     """Return where operators belong that are charged with `time`, most first."""
-    rows = np.flatnonzero(time)
-    if not len(rows):
-        return []
     columns = [categorical(rank.ops[name]) for name in ("stack", "module")]
     stacks, modules = (np.append(one.categories.to_numpy(object), "") for one in columns)
+    spent: Counter[int] = Counter()
     # Of millions of operators few have stacks and modules of their own.
-    stack, module = (one.codes[rows].astype(np.int64) for one in columns)
-    numbers, distinct = pd.factorize((stack + 1) * len(modules) + module + 1)
-    pairs = zip(*np.divmod(distinct, len(modules)), strict=True)
-    known = [
-        line_of(str(stacks[at - 1])) or str(modules[below - 1]).split(SEPARATOR)[-1]
-        for at, below in pairs
+    for block in intervals.blocks(len(time)):
+        rows = block.start + np.flatnonzero(time[block])
+        stack, module = (one.codes[rows].astype(np.int64) for one in columns)
+        distinct, number = np.unique(
+            stack * len(modules) + module % len(modules), return_inverse=True
+        )
+        sums = calltree.sums(number, time[rows], len(distinct))
+        spent.update(dict(zip(distinct.tolist(), sums.tolist(), strict=True)))
+    labels = [
+        line_of(str(stacks[at])) or str(modules[below]).split(SEPARATOR)[-1]
+        for at, below in (divmod(key, len(modules)) for key in spent)
     ]
-    return _ranked(np.array(known, dtype=object), calltree.sums(numbers, time[rows], len(known)))
+    ns = np.array([*spent.values()], dtype=np.int64)
+    return _ranked(np.array(labels, dtype=object), ns)
 
 
 def line_of(stack: str) -> str:
