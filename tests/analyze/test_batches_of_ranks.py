@@ -90,7 +90,10 @@ def on_cpu():
     ops = [op for number in range(8) for op in _operators(9 * number, marks[number])]
     later = {"step": -1, "start_ns": ORIGIN_NS + 8100, "end_ns": ORIGIN_NS + 8200}
     ops.append(ops[1] | later | {"op": len(ops), "parent": -1})
-    return {"steps": frame("steps", marks), "cpu_ops": frame("cpu_ops", ops)}
+    module = {"caller": -1, "tid": 1, "name": "nn.Module: Net_0", "kind": "module", "module": "Net"}
+    calls = [mark | module | {"call": number} for number, mark in enumerate(marks)]
+    made = {"steps": marks, "cpu_ops": ops, "python_calls": calls}
+    return {name: frame(name, rows) for name, rows in made.items()}
 
 
 def _operators(first, mark):
@@ -112,7 +115,7 @@ def _operators(first, mark):
         )
 
 
-@pytest.mark.parametrize("name", ["flame_graph", "flops"])
+@pytest.mark.parametrize("name", ["flame_graph", "flops", "modules"])
 def test_the_result_is_the_same_for_parts_of_a_long_recording(name, on_cpu, monkeypatch):
     analysis = analyses()[name]
     given = {table: rows for table, rows in on_cpu.items() if table in analysis.tables}
