@@ -88,7 +88,7 @@ def _is_of_one_repeat(tables: Tables) -> bool:
     repeats: set[int] = set()
     for read in tables.values():
         for [repeat] in read(["repeat"]):
-            repeats.update(np.unique(repeat).tolist())
+            repeats.update({*repeat[:1].tolist(), *repeat[1:][np.diff(repeat) != 0].tolist()})
     return len(repeats) == 1
 
 

@@ -168,7 +168,7 @@ def _portions(
     """Yield the rows of a file, or of some `ranks` in some `groups`, a portion at a time."""
     near = range(file.num_row_groups) if groups is None else groups
     for rows in large_table.portions(file, columns or file.schema_arrow.names, near):
-        yield rows if ranks is None else rows[rows["rank"].isin(ranks).to_numpy()]
+        yield rows if ranks is None else filtered(rows, rows["rank"].isin(ranks))
     pa.default_memory_pool().release_unused()
 
 
