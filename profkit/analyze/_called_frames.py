@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from profkit.analyze.division.partition import alone, spans_of, without_inner
 from profkit.analyze.division.recorded_rank import RecordedRank
+from profkit.analyze.division.thread_roles import ThreadRoles
 from profkit.analyze.shared import calltree, intervals
 from profkit.analyze.shared.frame_kinds import Frame, of_call
 from profkit.analyze.shared.frame_tree import Stack
 from profkit.analyze.shared.glob_match import named
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.step_windows import filtered
-from profkit.analyze.tracks.of_rank import PHASES, thread_names
+from profkit.analyze.tracks.of_rank import PHASES
 from profkit.tables.tree_paths import SEPARATOR, Numbers, PathBuilder, Paths, depths, paths
 
 MAIN = "main thread"
@@ -58,13 +59,41 @@ class _Coded:
         return np.where(launcher >= 0, np.append(self.ops, -1)[launcher], self.kernels[rows])
 
 
-def step_stacks(rank: RecordedRank) -> Iterator[Stack]:
-    """Yield thread and phase, frames, and ns on the GPU and on the CPU by themselves.
+class StepTimes:
+    """Time of the modules, operators and kernels of one rank and repeat, as it comes in parts.
 
     Of an instant in which several kernels run, the one that began first has the time.
     """
-    keys, called = _keys(rank)
-    yield from _below_modules(_sums(rank, keys), called)
+
+    def __init__(self) -> None:
+        """Count what is in the periods of the rank."""
+        self.roles = ThreadRoles()
+        self._called: dict[tuple[Frame, ...], int] = {}
+        self._sums: pd.DataFrame | None = None
+
+    def add(self, rank: RecordedRank) -> None:
+        """Count a part of what was recorded, or all of it: no stack is in two of them."""
+        keys, called = _keys(rank)
+        sums = _sums(rank, keys)
+        numbers = [self._called.setdefault(tuple(one), len(self._called)) for one in called]
+        sums["node"] = np.array([*numbers, -1], dtype=np.int64)[sums["node"]]
+        self._sums = _by_keys(pd.concat([self._sums, sums], ignore_index=True))
+        self.roles.add(rank.ops, rank.calls)
+
+    def stacks(self) -> Iterator[Stack]:
+        """Yield thread and phase, frames, and ns on the GPU and on the CPU by themselves."""
+        if self._sums is None:
+            return
+        titles = {str(tid): title for tid, title in thread_titles(self.roles).items()}
+        called = [*self._called]
+        ordered = self._sums.sort_values("start", kind="stable")[[*_KEYS, "gpu", "cpu"]]
+        for thread, phase, module, node, kernel, gpu, cpu in ordered.itertuples(index=False):
+            modules = [("module", name) for name in module.split(SEPARATOR)] if module else []
+            frames = [*modules, *(called[node] if node >= 0 else ())]
+            if kernel:
+                frames.append(("kernel", kernel))
+            group = titles.get(thread, _NO_THREAD), phase
+            yield group, frames or [("range", "(between operators)")], (gpu, cpu)
 
 
 def _keys(rank: RecordedRank) -> tuple[dict[str, _Coded], list[list[Frame]]]:
@@ -83,11 +112,8 @@ def _keys(rank: RecordedRank) -> tuple[dict[str, _Coded], list[list[Frame]]]:
     phase, module = (place.below(top) for place in places)
     nothing = np.full(len(rank.kernels), -1, dtype=np.int32)
     thread, tids = pd.factorize(rank.op_threads)
-    titles = thread_titles(rank)
     keys = {
-        "thread": _Coded(
-            thread.astype(np.int32), nothing, [*(titles[tid] for tid in tids.tolist()), _NO_THREAD]
-        ),
+        "thread": _Coded(thread.astype(np.int32), nothing, [*map(str, tids.tolist()), ""]),
         "phase": phase,
         "module": module,
         "node": _Coded(found.node, nothing),
@@ -147,16 +173,6 @@ def _by_keys(columns: Any) -> pd.DataFrame:
     rows = pd.DataFrame(columns)
     grouped = filtered(rows, (rows["gpu"] > 0) | (rows["cpu"] > 0)).groupby(_KEYS, sort=False)
     return grouped.agg(gpu=("gpu", "sum"), cpu=("cpu", "sum"), start=("start", "min")).reset_index()
-
-
-def _below_modules(sums: pd.DataFrame, called: Sequence[list[Frame]]) -> Iterator[Stack]:
-    ordered = sums.sort_values("start", kind="stable")[[*_KEYS, "gpu", "cpu"]]
-    for thread, phase, module, node, kernel, gpu, cpu in ordered.itertuples(index=False):
-        modules = [("module", name) for name in module.split(SEPARATOR)] if module else []
-        frames = [*modules, *(called[node] if node >= 0 else ())]
-        if kernel:
-            frames.append(("kernel", kernel))
-        yield (thread, phase), frames or [("range", "(between operators)")], (gpu, cpu)
 
 
 class PythonTimes:
@@ -236,11 +252,11 @@ def _by_node(rows: pd.DataFrame) -> pd.DataFrame:
     return grouped.agg(ns=("ns", "sum"), start=("start", "min"), row=("row", "min")).reset_index()
 
 
-def thread_titles(rank: RecordedRank) -> dict[int, str]:
+def thread_titles(roles: ThreadRoles) -> dict[int, str]:
     """Return what each thread with operators or calls is called."""
     return {
         tid: MAIN if role == "main" else f"{role} thread {tid}".strip()
-        for tid, role in thread_names(rank).items()
+        for tid, role in roles.names().items()
     }
 
 

@@ -1,20 +1,21 @@
 """Breakdown: where the time of a step goes, from GPU kernels to nothing at all."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.glob_match import matching
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.lanes import Lanes, fitting
-from profkit.analyze.shared.large_table import LargeTable, batches
-from profkit.analyze.shared.step_spans import step_spans
-from profkit.analyze.shared.step_windows import WHERE, extents, until_gpu_done
+from profkit.analyze.shared.large_table import LargeTable, ranks_in_batches
+from profkit.analyze.shared.step_spans import spans, step_spans
+from profkit.analyze.shared.step_windows import WHERE, extents, filtered, until_gpu_done
 from profkit.core.formatting import counted, ranks_and_repeats
 from profkit.core.result import Abstention, Chart, Metric, Result, table
 from profkit.core.settings import Settings
@@ -32,6 +33,7 @@ _TITLES = {
 }
 """Categories in their order: an instant belongs to the first that is active."""
 
+_CATEGORIES = [name for name in _TITLES if name != "idle"]
 _BESIDE = ("exposed_communication", "hidden_communication", "hidden_copy")
 """Further times, which overlap the categories; hidden is what runs while compute does."""
 _OPS = Columns("rank repeat name kind start_ns end_ns step")
@@ -88,7 +90,8 @@ def analyze(
     if on_cpu.empty and on_gpu.empty:
         return Result.abstain("the parts of a step", "neither operators nor kernels were recorded")
     windows, missing = _windows(steps, on_cpu, on_gpu, config)
-    parts = _parts(windows, cpu_ops, kernels, runtime_calls, config)
+    on_calls = spans(runtime_calls, WHERE)
+    parts = _parts((windows, on_cpu, on_gpu, on_calls), (cpu_ops, kernels, runtime_calls), config)
     shown = [name for name in _TITLES if f"{name}_ns" in parts]
     columns = [f"{name}_ns" for name in shown]
     by_step = parts.groupby("step", observed=True)[["step_time_ns", *columns]].mean().reset_index()
@@ -130,52 +133,62 @@ def _windows(
 
 
 def _parts(
-    windows: pd.DataFrame,
-    cpu_ops: LargeTable,
-    kernels: LargeTable,
-    runtime_calls: LargeTable,
-    config: Config,
+    within: Sequence[pd.DataFrame], tables: Sequence[LargeTable], config: Config
 ) -> pd.DataFrame:
-    """Return one row per window with the time in ns of each category that the capture records."""
-    has_kernels, has_calls = (any(table.groups()) for table in (kernels, runtime_calls))
+    """Return one row per window with the time in ns of each category that the capture records.
+
+    `within` are the windows, and when the operators, kernels and runtime calls of `tables` ran.
+    """
+    _, has_kernels, has_calls = (any(table.groups()) for table in tables)
     absent = set() if has_kernels else {"kernel", "copy", "set"}
     if not has_kernels and not has_calls:
         absent.add("runtime")
     found = []
-    tables = (LargeTable.of(windows), cpu_ops, kernels, runtime_calls)
-    for own in (part for batch in batches(*tables) for part in fitting(batch)):
-        lanes = Lanes(own)
-        active = _active(own[1], own[2], own[3], lanes, config)
-        spans = {name: periods for name, periods in active.items() if name not in absent}
-        rows = own[0].sort_values(WHERE, kind="stable", ignore_index=True)
-        frame = lanes.spans(rows)
-        parts = {"step_time_ns": frame[:, 1] - frame[:, 0]} | _divided(frame, spans)
-        found.append(rows[[*WHERE, "step"]].assign(**parts))
+    groups = [table.groups() for table in (LargeTable.of(within[0]), *tables)]
+    for ranks in ranks_in_batches(groups):
+        of_ranks = [rows[rows["rank"].isin(ranks).to_numpy()] for rows in within]
+        read = [table.only(ranks) for table in tables]
+        for own in fitting(of_ranks):
+            lanes = Lanes(own)
+            active = _active(read, lanes, config)
+            periods = {name: active[name] for name in active if name not in absent}
+            rows = own[0].sort_values(WHERE, kind="stable", ignore_index=True)
+            frame = lanes.spans(rows)
+            parts = {"step_time_ns": frame[:, 1] - frame[:, 0]} | _divided(frame, periods)
+            found.append(rows[[*WHERE, "step"]].assign(**parts))
     return pd.concat(found, ignore_index=True)
 
 
-def _active(
-    cpu_ops: pd.DataFrame,
-    kernels: pd.DataFrame,
-    runtime_calls: pd.DataFrame,
-    lanes: Lanes,
-    config: Config,
-) -> dict[str, Intervals]:
-    """Return the intervals in which each category is active on each rank, as unions."""
+def _active(tables: Sequence[LargeTable], lanes: Lanes, config: Config) -> dict[str, Intervals]:
+    """Return the intervals in which each category is active on each rank, as unions.
+
+    `tables` are operators, kernels and runtime calls.
+    """
+    found = {name: [intervals.nothing()] for name in _CATEGORIES}
+    for work, categories in zip(tables, (_of_ops, _of_kernels, _of_calls), strict=True):
+        for rows in map(lanes.known, work.portions()):
+            for name, which in categories(rows, config):
+                found[name].append(intervals.union(lanes.spans(filtered(rows, which))))
+    return {name: intervals.union(np.concatenate(parts)) for name, parts in found.items()}
+
+
+def _of_ops(cpu_ops: pd.DataFrame, config: Config) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """Yield categories of the CPU, with the rows that are of each."""
     communicates = matching(cpu_ops["name"], config.host_communication)
     loads = matching(cpu_ops["name"], config.data_loading)
     works = (cpu_ops["kind"] == "operator").to_numpy() | matching(cpu_ops["name"], config.host_work)
-    ops, work = lanes.spans(cpu_ops), lanes.spans(kernels)
-    spans = {
-        category: work[(kernels["kind"] == kind).to_numpy()] for kind, category in _DEVICE.items()
-    }
-    spans |= {
-        "communication": np.concatenate((spans["communication"], ops[communicates])),
-        "runtime": lanes.spans(runtime_calls),
-        "data_loading": ops[loads],
-        "other_cpu": ops[works & ~communicates & ~loads],
-    }
-    return {name: intervals.union(periods) for name, periods in spans.items()}
+    yield "communication", communicates
+    yield "data_loading", loads
+    yield "other_cpu", works & ~communicates & ~loads
+
+
+def _of_kernels(kernels: pd.DataFrame, _: Config) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    for kind, category in _DEVICE.items():
+        yield category, (kernels["kind"] == kind).to_numpy()
+
+
+def _of_calls(calls: pd.DataFrame, _: Config) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    yield "runtime", np.ones(len(calls), dtype=np.bool_)
 
 
 def _divided(windows: Intervals, spans: Mapping[str, Intervals]) -> dict[str, np.ndarray]:

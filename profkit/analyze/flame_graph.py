@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import pandas as pd
 from pydantic import PositiveInt
 
-from profkit.analyze._called_frames import MAIN, PythonTimes, step_stacks, thread_titles
+from profkit.analyze._called_frames import MAIN, PythonTimes, StepTimes, thread_titles
 from profkit.analyze.base import Columns, OfTool, analysis
 from profkit.analyze.division import divided_ranks
 from profkit.analyze.division.partition import spans_of
@@ -86,11 +86,16 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     python = _python_times(found, python_calls, shown)
     of_step, of_python = [], []
     for one in shown:
-        repeats = list(_repeats(found, tables, one.rank, python))
-        of_step.append(_detail(one, repeats, map(step_stacks, repeats), config))
-        if any(python[rank.where].count for rank in repeats):
-            stacks = (python[rank.where].stacks(thread_titles(rank)) for rank in repeats)
-            of_python.append(_detail(one, repeats, stacks, config))
+        times: dict[tuple[int, int], StepTimes] = {}
+        for rank in _repeats(found, tables, one.rank, python):
+            times.setdefault(rank.where, StepTimes()).add(rank)
+            del rank
+        periods_of_rank = int((found.rows["rank"] == one.rank).sum())
+        stacks = (repeat.stacks() for repeat in times.values())
+        of_step.append(_detail(one, periods_of_rank, stacks, config))
+        if any(python[where].count for where in times):
+            called = (python[where].stacks(thread_titles(of.roles)) for where, of in times.items())
+            of_python.append(_detail(one, periods_of_rank, called, config))
     count = int(found.rows["rank"].nunique())
     drawings = {"step_frames": _of_steps(of_step, count, has_gpu=len(on_gpu) > 0)}
     if of_python:
@@ -150,12 +155,14 @@ def _repeats(
     rank: int,
     python: Mapping[tuple[int, int], PythonTimes],
 ) -> Iterator[RecordedRank]:
-    """Yield what a rank recorded in each repeat in which it has periods.
+    """Yield what a rank recorded in each repeat in which it has periods, perhaps in parts.
 
     Where it has no Python calls, those of sampled stacks are added to `python`.
     """
     own = found.rows[(found.rows["rank"] == rank).to_numpy()]
-    for where, rows, recorded in divided_ranks.recorded(replace(found, rows=own), tables):
+    for where, rows, recorded in divided_ranks.recorded(
+        replace(found, rows=own), tables, in_parts=True
+    ):
         if python[where].count:
             recorded["samples"] = recorded["samples"].iloc[:0]
         made = RecordedRank.of(where, rows, python=schema.frame("python_calls"), **recorded)
@@ -165,14 +172,10 @@ def _repeats(
 
 
 def _detail(
-    one: ShownRank,
-    repeats: Sequence[RecordedRank],
-    stacks: Iterable[Iterable[Stack]],
-    config: Config,
+    one: ShownRank, count: int, stacks: Iterable[Iterable[Stack]], config: Config
 ) -> Detail:
-    """Return the tree of one rank, in ns of each period."""
+    """Return the tree of one rank, in ns of each of its `count` periods."""
     tree = tree_of(chain.from_iterable(stacks))
-    count = sum(len(rank.periods) for rank in repeats)
     name = f"rank {one.rank}" + (f" ({', '.join(one.roles)})" if one.roles else "")
     per_period = replace(tree, own=tree.own // count)
     return Detail.of(name, per_period.plain(config.max_frames, tree.own.shape[1]) | {"of": count})

@@ -24,7 +24,7 @@ from profkit.analyze.costs.roofline import (
     with_roofline,
 )
 from profkit.analyze.shared.glob_match import named
-from profkit.analyze.shared.large_table import LargeTable, batches
+from profkit.analyze.shared.large_table import LargeTable, parts
 from profkit.analyze.shared.ratio import ratio
 from profkit.analyze.shared.step_spans import step_spans
 from profkit.analyze.shared.step_times import StepTime, UnprofiledSteps, step_time
@@ -141,8 +141,8 @@ def _summed(
 ) -> _Sums:
     calls, of_kernels, ranks = [], [], []
     missed = spent = 0
-    for ops, launched in batches(cpu_ops, kernels):
-        costed = work(ops, launched, windows, has_kernels=has_kernels)
+    for rows in parts({"cpu_ops": cpu_ops, "kernels": kernels}):
+        costed = work(**rows, windows=windows, has_kernels=has_kernels)
         calls.append(_tallied(costed.calls))
         of_kernels.append(tallied_kernels(costed.calls, costed.kernels))
         ranks.append(_of_ranks(costed.calls, hardware))
@@ -151,7 +151,7 @@ def _summed(
     return _Sums(
         calls=pd.concat(calls, ignore_index=True),
         kernels=pd.concat(of_kernels, ignore_index=True),
-        ranks=pd.concat(ranks),
+        ranks=pd.concat(ranks).groupby(level=0).sum(min_count=1),
         missed_share=missed / spent if spent else 0.0,
     )
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.costs.torch_flops import flops
 from profkit.analyze.shared import calltree
-from profkit.analyze.shared.large_table import LargeTable, batches, joined
+from profkit.analyze.shared.large_table import LargeTable, batches, joined, parts
 from profkit.analyze.shared.step_windows import WHERE, filtered
 from profkit.core.formatting import counted
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
@@ -24,7 +24,7 @@ _MEMORY = ["allocated_bytes", "kept_bytes"]
 _FLOPS = [f"{phase}_flops" for phase in _PHASES]
 _PYTHON = Columns("rank repeat call caller kind start_ns end_ns step module")
 _KERNELS = Columns("rank step start_ns end_ns module phase")
-_MEMORY_EVENTS = Columns("rank repeat device op step size_bytes")
+_MEMORY_EVENTS = Columns("rank repeat device op step size_bytes time_ns")
 _OPS = Columns(
     "rank repeat op parent name start_ns end_ns step input_shapes inputs forward module phase"
 )
@@ -102,17 +102,18 @@ def _own(
 ) -> pd.DataFrame:
     """Return the numbers of each module without those inside it, by path; "" is outside of all."""
     on_host = all(map(_is_on_host, memory_events.narrowed(["device"]).portions()))
-    parts = []
-    for own, ops, work, events in batches(LargeTable.of(calls), cpu_ops, kernels, memory_events):
-        parts += [
-            _calls(own, first),
+    found = []
+    for own, work in batches(LargeTable.of(calls), kernels):
+        found += [_calls(own, first), _device(work, first)]
+    for rows in parts({"cpu_ops": cpu_ops, "memory_events": memory_events}):
+        ops = rows["cpu_ops"]
+        found += [
             _backward(ops, first),
-            _device(work, first),
-            _allocated(ops, events, first, on_host=on_host),
+            _allocated(**rows, first=first, on_host=on_host),
             _counted(ops, first),
         ]
     columns = ["calls", *_MEASURES, *_MEMORY, *_FLOPS]
-    return pd.concat(parts).groupby(level=0).sum().reindex(columns=columns, fill_value=0)
+    return pd.concat(found).groupby(level=0).sum().reindex(columns=columns, fill_value=0)
 
 
 def _by_path(rows: pd.DataFrame, values: dict[str, NDArray[Any]]) -> pd.DataFrame:

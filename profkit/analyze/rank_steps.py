@@ -1,7 +1,7 @@
 """Ranks and steps: which rank takes longer than the others, in which steps, and in what."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -12,7 +12,7 @@ from pydantic import PositiveInt
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.division import names
 from profkit.analyze.shared import intervals, matrix
-from profkit.analyze.shared.large_table import LargeTable, batches
+from profkit.analyze.shared.large_table import LargeTable, portions_of_batches
 from profkit.analyze.shared.matrix import Layer
 from profkit.analyze.shared.representative_ranks import representative
 from profkit.analyze.shared.step_times import UnprofiledSteps, with_step_times
@@ -158,7 +158,12 @@ def _of_phases(
 ) -> Iterator[Layer]:
     """Yield the time in each phase, of the program and of the GPU."""
     of_cpu, of_gpu = (
-        pd.concat([_phase_times(_counted(rows, steps, config)) for [rows] in batches(table)])
+        pd.concat(
+            [
+                _phase_times(_counted(rows, steps, config) for rows in portions)
+                for portions in portions_of_batches(table)
+            ]
+        )
         for table in (cpu_ops, kernels)
     )
     for side, times in (("CPU", of_cpu), ("GPU", of_gpu)):
@@ -169,14 +174,17 @@ def _of_phases(
                 yield _layer(name, "Phase", own, "time_ns")
 
 
-def _phase_times(rows: pd.DataFrame) -> pd.DataFrame:
+def _phase_times(portions: Iterable[pd.DataFrame]) -> pd.DataFrame:
     """Return the time that the spans of each phase cover, by rank, repeat and step."""
-    found: list[dict[str, Any]] = []
     keys = ["rank", "repeat", "step", "phase"]
-    for where, own in rows.groupby(keys, observed=True):
-        spans = intervals.union(intervals.intervals(own["start_ns"], own["end_ns"]))
-        found.append(dict(zip(keys, where, strict=True)) | {"time_ns": intervals.total(spans)})
-    return pd.DataFrame(found, columns=[*keys, "time_ns"])
+    found: dict[tuple[Any, ...], intervals.Intervals] = {}
+    for rows in portions:
+        for where, own in rows.groupby(keys, observed=True):
+            before = found.get(where, intervals.nothing())
+            spans = intervals.union(intervals.intervals(own["start_ns"], own["end_ns"]))
+            found[where] = intervals.union(np.concatenate((before, spans)))
+    times = [(*where, intervals.total(spans)) for where, spans in sorted(found.items())]
+    return pd.DataFrame(times, columns=[*keys, "time_ns"])
 
 
 def _waited_for(stragglers: Result | None, steps: pd.DataFrame) -> Iterator[Layer]:

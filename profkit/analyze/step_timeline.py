@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from pydantic import PositiveInt
 
 from profkit.analyze.base import Columns, OfTool, analysis
-from profkit.analyze.division import divided_ranks
-from profkit.analyze.division.calls_of_use import divides
+from profkit.analyze.division import calls_of_use, divided_ranks, kept_ops
 from profkit.analyze.division.periods import Periods, periods, slowest_ns
 from profkit.analyze.shared.large_table import LargeTable
 from profkit.analyze.shared.launch_calls import CALLS
@@ -37,9 +36,9 @@ _NAMES = {
 }
 _MARKED = 2000
 _OPS = Columns(
-    "rank repeat op tid name kind start_ns end_ns step input_shapes inputs forward module phase"
-    " stack",
-    narrow="op",
+    "rank repeat op parent tid name kind start_ns end_ns step input_shapes inputs forward module"
+    " phase stack",
+    narrow="op parent",
 )
 _KERNELS = Columns(
     "rank repeat device stream name kind start_ns end_ns correlation op step size_bytes copy_kind"
@@ -116,10 +115,17 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     memory = schema.frame("memory_events") if memory_events is None else memory_events
     memory = filtered(memory, memory["allocated_bytes"] >= 0)
     chosen = _chosen(rows, shown)
-    python = python_calls.where(lambda calls: divides(calls) | _in_any(calls, chosen, shown))
+    python = python_calls.where(
+        lambda calls: calls_of_use.divides(calls) | _in_any(calls, chosen, shown)
+    )
+    sampled = divided_ranks.sampled_tables(samples=samples, threads=threads, pauses=pauses)
     tables: dict[str, pd.DataFrame | LargeTable] = {"ops": cpu_ops, "kernels": kernels}
-    tables |= {"calls": runtime_calls, "python": python}
-    tables |= divided_ranks.sampled_tables(samples=samples, threads=threads, pauses=pauses)
+    tables |= {"calls": runtime_calls, "python": python, **sampled}
+    is_of_cpu = on_gpu.empty and not any(runtime_calls.groups()) and sampled["samples"].empty
+    if is_of_cpu and kept_ops.marked_ranks(cpu_ops).issuperset(one.rank for one in shown):
+        tables["ops"] = cpu_ops.keeping(
+            lambda ops: kept_ops.divides(ops) | _in_any(ops, chosen, shown)
+        )
     others = {"annotations": annotations, "collectives": collectives, "memory": memory}
     span = _span([on_cpu, on_gpu], repeat, shown)
     windows = pieces(*span, config.pieces)

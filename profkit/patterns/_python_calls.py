@@ -92,10 +92,10 @@ def spent_on_cpu(
     """Return the time in the `chosen` calls, none of which lies in another, and its causes."""
     calls = python_calls[chosen]
     inside = within(python_calls, calls)
-    own, ops = python_calls[inside], cpu_ops[within(cpu_ops, calls)]
+    own, ops = python_calls[inside], cpu_ops[["name", CHARGED]][within(cpu_ops, calls)]
     lines = own_lines(python_calls, inside)
     gain_ns = charged(own)
-    of_ops = ops[CHARGED].groupby(_causes_of(ops)).sum()
+    of_ops = _by_cause(ops)
     known = set(causes["id"].astype(str))
     loading = within(own, python_calls[having(python_calls, LOADS)])
     of_lines = own[CHARGED].groupby(
@@ -125,9 +125,12 @@ def outermost(python_calls: pd.DataFrame, fits: Chosen) -> Chosen:
     return chosen
 
 
-def _causes_of(ops: pd.DataFrame) -> NDArray[np.object_]:
-    names = "cpu_operators." + ops["name"].astype(object).str.replace(".", "_")
-    return np.where(having(ops, _LOADING), "loading_data", names)
+def _by_cause(ops: pd.DataFrame) -> "pd.Series[int]":
+    """Return what operators are charged with, by the id of the cause that has it."""
+    by_name = ops[CHARGED].groupby(ops["name"], observed=True).sum().reset_index()
+    ids = "cpu_operators." + by_name["name"].astype(object).str.replace(".", "_")
+    labels = np.where(having(by_name, _LOADING), "loading_data", ids)
+    return by_name[CHARGED].groupby(labels).sum()
 
 
 def _known(line: str, ids: Container[str]) -> str:

@@ -98,7 +98,7 @@ def operators_of(rows: pd.DataFrame, cpu_ops: pd.DataFrame) -> Chosen:
 
 def _position(cpu_ops: pd.DataFrame, rows: pd.DataFrame, column: str) -> NDArray[np.int64]:
     """Return where in `cpu_ops` the operator is that `column` names; -1 if it is not there."""
-    if cpu_ops.empty:
+    if cpu_ops.empty or rows.empty:
         return np.full(len(rows), -1, dtype=np.int64)
     if _is_numbered(cpu_ops) and not (rows["repeat"] != cpu_ops["repeat"].iloc[0]).any():
         at = rows[column].to_numpy(np.int64) - int(cpu_ops["op"].iloc[0])
@@ -134,11 +134,11 @@ def per_step(chosen: Chosen, steps: int) -> float:
 
 def cause(cpu_ops: pd.DataFrame, chosen: Chosen, kernels: pd.DataFrame) -> str:
     """Return the id of the cause with most of the time of the operators `chosen`."""
-    own = cpu_ops[chosen]
     if kernels.empty:
-        return f"cpu_operators.{_most(own['name'], own[CHARGED])}"
+        return f"cpu_operators.{_most(cpu_ops['name'][chosen], cpu_ops[CHARGED][chosen])}"
     theirs = kernels[belonging(kernels, cpu_ops, chosen)]
-    return "gpu_idle.python" if charged(theirs) < charged(own) else computing(theirs, cpu_ops)
+    is_idle = charged(theirs) < charged(cpu_ops, chosen)
+    return "gpu_idle.python" if is_idle else computing(theirs, cpu_ops)
 
 
 def computing(kernels: pd.DataFrame, cpu_ops: pd.DataFrame) -> str:
@@ -153,8 +153,10 @@ def _most(names: "pd.Series[str]", time_ns: "pd.Series[int]") -> str:
     """Return the name with most of `time_ns`, as ids have it; empty if there is none."""
     if not len(names):
         return ""
-    sums = pd.Series(time_ns.to_numpy()).groupby(names.astype(object).to_numpy()).sum()
-    return str(sums.idxmax()).replace(".", "_")
+    time = time_ns.reset_index(drop=True)
+    sums = time.groupby(names.reset_index(drop=True), observed=True).sum()
+    ordered = sums.set_axis(sums.index.astype(object)).sort_index()
+    return str(ordered.idxmax()).replace(".", "_")
 
 
 def place(cpu_ops: pd.DataFrame, chosen: Chosen) -> str:
@@ -162,7 +164,7 @@ def place(cpu_ops: pd.DataFrame, chosen: Chosen) -> str:
 
     Those of the forward pass count where there are any: the line of all others calls `backward`.
     """
-    rows = cpu_ops[chosen]
+    rows = cpu_ops[["phase", "stack", "module", "name"]][chosen]
     if rows.empty:
         return ""
     is_backward = equal(rows, "phase", "backward")

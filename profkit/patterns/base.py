@@ -156,4 +156,5 @@ def pattern(
 
 def charged(rows: pd.DataFrame, which: Any = None) -> float:
     """Return the time that `rows`, or those of them that `which` tells, are charged with, in ns."""
-    return float((rows if which is None else rows[which])[CHARGED].sum())
+    time = rows[CHARGED]
+    return float((time if which is None else time[which]).sum())

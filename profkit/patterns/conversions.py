@@ -16,12 +16,12 @@ _FLOATS = frozenset({"float", "double", "c10::BFloat16", "c10::Half"})
 def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
     """Find copies from one floating-point type to another."""
     copies = having(cpu_ops, r"^aten::copy_$")
-    types = cpu_ops["input_types"].astype(object)
     copies &= fitting(cpu_ops, "input_types", _converts)
     if not copies.any():
         return None
     where = place(cpu_ops, copies)
-    pair = " from ".join(listed(str(types[copies].value_counts().index[0]))[:2])
+    types = cpu_ops["input_types"][copies].astype(object)
+    pair = " from ".join(listed(str(types.value_counts().index[0]))[:2])
     return Match(
         cause=cause(cpu_ops, copies, kernels),
         advice=f"Convert once instead of in every step ({pair}): keep parameters and inputs in one "

@@ -15,7 +15,7 @@ _LEAST_PIECES = 4
 def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
     """Find several different compiled regions in each step."""
     regions = having(cpu_ops, r"^Torch-Compiled Region")
-    pieces = cpu_ops["name"].astype(object)[regions].nunique()
+    pieces = cpu_ops["name"][regions].astype(object).nunique()
     if pieces < _LEAST_PIECES:
         return None
     overhead = regions | having(cpu_ops, "^TorchDynamo Cache Lookup")

@@ -22,8 +22,8 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     copies[copies] = [
         _is_of_logits(shapes, types)
         for shapes, types in zip(
-            cpu_ops["input_shapes"].astype(object)[copies],
-            cpu_ops["input_types"].astype(object)[copies],
+            cpu_ops["input_shapes"][copies].astype(object),
+            cpu_ops["input_types"][copies].astype(object),
             strict=True,
         )
     ]

@@ -23,7 +23,7 @@ def match(kernels: pd.DataFrame, cpu_ops: pd.DataFrame) -> Match | None:
     slow = belonging(kernels, cpu_ops, products)
     if not slow.any():
         return None
-    worst = cpu_ops["input_shapes"].astype(object)[products].value_counts().index[0]
+    worst = cpu_ops["input_shapes"][products].astype(object).value_counts().index[0]
     return Match(
         cause=cause(cpu_ops, products, kernels),
         advice=f"Pad the sizes of {worst} to multiples of 8 (64 is better): vocabulary, sequence "

@@ -30,7 +30,7 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     if not runs.any():
         return None
     chosen = inside(cpu_ops, runs)
-    shapes = cpu_ops["input_shapes"].astype(object)[runs].value_counts().index[0]
+    shapes = cpu_ops["input_shapes"][runs].astype(object).value_counts().index[0]
     return Match(
         cause=cause(cpu_ops, chosen, kernels),
         advice=f"Stack the operands of {shapes} and call `torch.bmm` (or `torch.einsum`) once "

@@ -41,4 +41,4 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
 
 
 def _modules(cpu_ops: pd.DataFrame, chosen: Chosen) -> set[str]:
-    return set(cpu_ops["module"].astype(object)[chosen]) - {""}
+    return set(cpu_ops["module"][chosen].astype(object)) - {""}

@@ -45,7 +45,7 @@ def match(
     fused = chosen & having(cpu_ops, "_foreach_|_fused_")
     if single.sum() < _LEAST_OPERATORS * step.count or fused.sum() * 2 > single.sum():
         return None
-    name = str(cpu_ops["name"].astype(object)[steps].iloc[0])
+    name = str(cpu_ops["name"][steps].astype(object).iloc[0])
     optimizer = found.group(1) if (found := re.search(_STEP, name)) else ""
     calls = having(python_calls, _STEP_CALLS)
     if kernels.empty and calls.any():

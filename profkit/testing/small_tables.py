@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from profkit.analyze.base import Analysis
+from profkit.analyze.shared.large_table import LargeTable
 from profkit.core.hardware import Hardware
 from profkit.core.result import Result
 from profkit.patterns.base import CAUSE_COLUMNS, CHARGED, TABLES, Match, Pattern, Step
@@ -39,10 +40,10 @@ def frame(table: str, rows: Rows = (), columns: str = "") -> pd.DataFrame:
 def run(analysis: Analysis, **given: Any) -> Result:
     """Run `analysis` on what is `given` by name of its parameters; the others are settings.
 
-    A table is a data frame or its rows, without any if it is left out; one of every tool is a
-    dictionary of these by tool, and None if it is left out and optional, as is that of one tool.
-    Another analysis' result is empty if it is left out. A table of all runs of an analysis across
-    runs is a data frame.
+    A table is a data frame, one that comes in portions, or its rows, without any if it is left
+    out; one of every tool is a dictionary of these by tool, and None if it is left out and
+    optional, as is that of one tool. Another analysis' result is empty if it is left out. A table
+    of all runs of an analysis across runs is a data frame.
     """
     inputs: dict[str, Any] = {name: _table(name, given.pop(name, ())) for name in analysis.tables}
     for name in analysis.tables_by_tool:
@@ -62,8 +63,8 @@ def run(analysis: Analysis, **given: Any) -> Result:
     return analysis.run(**inputs, config=analysis.config(**given))
 
 
-def _table(name: str, rows: pd.DataFrame | Rows) -> pd.DataFrame:
-    return rows if isinstance(rows, pd.DataFrame) else frame(name, rows)
+def _table(name: str, rows: pd.DataFrame | LargeTable | Rows) -> pd.DataFrame | LargeTable:
+    return rows if isinstance(rows, pd.DataFrame | LargeTable) else frame(name, rows)
 
 
 def found(given_pattern: Pattern, *, step: Step | None = None, **known: Any) -> tuple[Match, ...]:

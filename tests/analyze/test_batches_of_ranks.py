@@ -1,12 +1,16 @@
 """What is read a few ranks at a time becomes the result that all ranks at once make."""
 
 import math
+from functools import partial
 
 import msgspec
+import numpy as np
 import pytest
 
 from profkit.analyze import analyses
-from profkit.analyze.shared import large_table
+from profkit.analyze.division import kept_ops
+from profkit.analyze.shared import closed_steps, large_table
+from profkit.analyze.shared.large_table import LargeTable
 from profkit.core.hardware import Hardware
 from profkit.core.result import Result
 from profkit.testing import ORIGIN_NS, frame, run, span
@@ -64,6 +68,78 @@ def test_the_result_is_the_same_for_each_rank_alone(name, tables, monkeypatch):
     monkeypatch.setattr(large_table, "_ROWS_OF_BATCH", 1)
     assert _plain(_result(analysis, given)) == _plain(whole)
     assert whole.tables or whole.drawings or whole.abstentions
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_the_result_is_the_same_for_rows_in_portions(name, tables):
+    analysis = analyses()[name]
+    named = (*analysis.tables, *analysis.tables_by_tool)
+    given = {table: tables[table] for table in named if table in tables}
+    in_portions = {
+        table: LargeTable(partial(_portions, given[table]))
+        for table in analysis.large_tables
+        if table in given
+    }
+    assert _plain(_result(analysis, given | in_portions)) == _plain(_result(analysis, given))
+
+
+@pytest.fixture(scope="module")
+def on_cpu():
+    """Return eight steps of a rank without a GPU, and work after the last one."""
+    marks = [span(number * 1000, number * 1000 + 950, step=number) for number in range(8)]
+    ops = [op for number in range(8) for op in _operators(9 * number, marks[number])]
+    later = {"step": -1, "start_ns": ORIGIN_NS + 8100, "end_ns": ORIGIN_NS + 8200}
+    ops.append(ops[1] | later | {"op": len(ops), "parent": -1})
+    module = {"caller": -1, "tid": 1, "name": "nn.Module: Net_0", "kind": "module", "module": "Net"}
+    calls = [mark | module | {"call": number} for number, mark in enumerate(marks)]
+    made = {"steps": marks, "cpu_ops": ops, "python_calls": calls}
+    return {name: frame(name, rows) for name, rows in made.items()}
+
+
+def _operators(first, mark):
+    """Yield a step's range, a forward and a backward operator of three modules, and Adam's."""
+    start, number = mark["start_ns"], mark["step"]
+    name, more = f"ProfilerStep#{number}", {"kind": "annotation"}
+    yield mark | more | {"op": first, "name": name, "tid": 1}
+    for at in range(8):
+        begin = start + 50 + 100 * (at // 2) + 20 * (at % 2)
+        own = {"op": first + 1 + at, "parent": first if at % 2 == 0 else first + at, "tid": 1}
+        own |= {"kind": "operator", "name": ("aten::mm", "aten::add")[at % 2], "phase": "forward"}
+        if at in {4, 5}:
+            own |= {"tid": 2, "parent": -1 if at == 4 else first + at, "phase": "backward"}
+            own |= {"forward": first + 1, "forward_tid": 1}
+        if at == 6:
+            own |= {"module": f"Net;Linear_{number % 3}"}
+        yield (
+            mark | INPUTS | own | {"start_ns": begin, "end_ns": begin + 60 - 30 * (at % 2) + number}
+        )
+
+
+@pytest.mark.parametrize("name", ["flame_graph", "flops", "modules"])
+def test_the_result_is_the_same_for_parts_of_a_long_recording(name, on_cpu, monkeypatch):
+    analysis = analyses()[name]
+    given = {table: rows for table, rows in on_cpu.items() if table in analysis.tables}
+    whole = _result(analysis, given)
+    monkeypatch.setattr(closed_steps, "_LEAST_OPS", 9)
+    table = LargeTable(partial(_portions, on_cpu["cpu_ops"]))
+    assert len(large_table.spans_of({"cpu_ops": table}, {0})) == 9
+    assert _plain(_result(analysis, given | {"cpu_ops": table})) == _plain(whole)
+    assert whole.tables or whole.drawings
+
+
+def test_a_timeline_needs_no_operator_inside_of_another_one(on_cpu, monkeypatch):
+    analysis = analyses()["step_timeline"]
+    left_out = ~kept_ops.divides(on_cpu["cpu_ops"])
+    few = _plain(_result(analysis, on_cpu))
+    monkeypatch.setattr(kept_ops, "divides", lambda ops: np.ones(len(ops), dtype=np.bool_))
+    assert few == _plain(_result(analysis, on_cpu))
+    assert set(on_cpu["cpu_ops"]["name"][left_out]) == {"aten::add"}
+    assert left_out.sum() == 8 * 4
+
+
+def _portions(rows, size=3):
+    """Yield some rows at a time, so that a rank and a step are in several portions."""
+    yield from (rows.iloc[at : at + size] for at in range(0, max(len(rows), 1), size))
 
 
 def _result(analysis, given):

@@ -48,7 +48,7 @@ def of_ops(rank: RecordedRank, time: Partition) -> Times:
         idle = union_of(time, gpu.IDLE)
         return of_threads(rank, idle, rank.launching)
     work = union_of(time, cpu.COMPUTING, "loading_data", "compiler")
-    return of_threads(rank, work, dict.fromkeys([rank.main, *rank.op_threads.tolist()]))
+    return of_threads(rank, work, rank.distinct_threads)
 
 
 def of_python(rank: RecordedRank, within: Intervals) -> Times:

@@ -12,7 +12,7 @@ from profkit.analyze.division.cpu_threads import PYTHON, START_UP
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import calltree, intervals
-from profkit.analyze.shared.glob_match import texts
+from profkit.analyze.shared.glob_match import categorical, texts
 from profkit.analyze.shared.intervals import Intervals
 from profkit.core.verdict import Evidence
 
@@ -48,7 +48,7 @@ def details(rank: RecordedRank, time: Partition) -> dict[str, Detail]:
             detail.place = _place(places.of_ops(rank, _of_ops(rank, own)), detail.time_ns)
         elif name == cpu.COMPUTING:
             own = np.where(rank.works, charges.of_ops(rank, time), 0)
-            labels = texts(rank.ops["name"])
+            labels = categorical(rank.ops["name"])
             found |= _parts(name, detail.time_ns, labels, own, whole)
             detail.place = _place(places.of_ops(rank, own), detail.time_ns)
         elif name.startswith(gpu.EXPOSED):
@@ -75,15 +75,18 @@ def details(rank: RecordedRank, time: Partition) -> dict[str, Detail]:
 def _parts(
     above: str,
     total: int,
-    labels: NDArray[np.object_],
+    labels: "NDArray[np.object_] | pd.Categorical",
     time: NDArray[np.int64],
     whole: int,
 ) -> dict[str, Detail]:
     """Return what `above` consists of by label, the rest together; they sum to the total."""
     rows = time > 0
-    known, numbers = np.unique(labels[rows], return_inverse=True)
-    sums = calltree.sums(numbers, time[rows], len(known))
-    counts = np.bincount(numbers, minlength=len(known))
+    numbers, distinct = pd.factorize(labels[rows])
+    known = np.asarray(distinct, dtype=object)
+    by_label = np.argsort(known)
+    sums = calltree.sums(numbers, time[rows], len(known))[by_label]
+    counts = np.bincount(numbers, minlength=len(known))[by_label]
+    known = known[by_label]
     kept = [row for row in np.argsort(-sums, kind="stable") if sums[row] > _LEAST_PART * whole]
     parts = ((str(known[row]), int(sums[row]), int(counts[row])) for row in kept[:_MOST_PARTS])
     return _summing(above, total, parts)
@@ -147,8 +150,11 @@ def _outside(rank: RecordedRank, spans: Intervals) -> Evidence:
         "in_operators_share": round(int(working.sum()) / total, 3),
     }
     if working.any():
-        names = texts(rank.ops["name"])
-        evidence["operator"] = str(pd.Series(working).groupby(names).sum().sort_values().index[-1])
+        names = categorical(rank.ops["name"])
+        sums = calltree.sums(names.codes, working, len(names.categories))
+        known = np.unique(names.codes)
+        times = pd.Series(sums[known], index=names.categories.astype(object)[known])
+        evidence["operator"] = str(times.sort_index().sort_values().index[-1])
     return evidence
 
 

@@ -1,7 +1,7 @@
 """The ranks of a recording, each with its periods divided among causes."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,8 @@ from profkit.analyze.division import cpu, gpu
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.periods import Periods
 from profkit.analyze.division.recorded_rank import RecordedRank
-from profkit.analyze.shared.large_table import LargeTable, batches, ranks_in_batches
+from profkit.analyze.shared.closed_steps import OPS, Span
+from profkit.analyze.shared.large_table import LargeTable, batches, ranks_in_batches, spans_of
 from profkit.analyze.shared.launch_calls import CALLS, launches
 from profkit.analyze.shared.step_spans import step_spans
 from profkit.analyze.shared.step_windows import WHERE, by_repeat, filtered
@@ -39,12 +40,13 @@ def divided(
 
 
 def recorded(
-    found: Periods, tables: Mapping[str, pd.DataFrame | LargeTable]
+    found: Periods, tables: Mapping[str, pd.DataFrame | LargeTable], *, in_parts: bool = False
 ) -> Iterator[tuple[tuple[int, int], pd.DataFrame, dict[str, pd.DataFrame]]]:
     """Yield each rank and repeat that has periods, with these and its rows of the `tables`.
 
     Large tables are read a few ranks at a time; of their kernels, those are left out whose times
-    cannot be.
+    cannot be. With `in_parts` a rank of which many operators and nothing else was recorded comes
+    several times, each with some of them.
     """
     by_recording: dict[Any, pd.DataFrame] = dict(iter(found.rows.groupby(WHERE, observed=True)))
     of_small = {
@@ -56,15 +58,38 @@ def recorded(
         counts.update(group)
     ordered = {int(rank): counts[int(rank)] for rank, _ in by_recording}
     for ranks in ranks_in_batches([[ordered]]):
-        rows = {name: table.of_ranks(ranks) for name, table in large.items()}
-        if large:
-            rows["kernels"], _ = placed(rows["kernels"], rows["calls"])
-        of = of_small | {name: by_repeat(table) for name, table in rows.items()}
-        for (number, repeat), periods in by_recording.items():
-            if number in ranks:
-                where = int(number), int(repeat)
-                yield where, periods, {name: of[name](where) for name in tables}
-        del rows, of
+        for span in _spans(tables, ranks) if in_parts else (None,):
+            rows = {
+                name: table.of_ranks(ranks, span if name == "ops" else None)
+                for name, table in large.items()
+            }
+            if large:
+                rows["kernels"], _ = placed(rows["kernels"], rows["calls"])
+            of = of_small | {name: by_repeat(table) for name, table in rows.items()}
+            for (number, repeat), periods in by_recording.items():
+                if number in ranks:
+                    where = int(number), int(repeat)
+                    yield where, periods, {name: of[name](where) for name in tables}
+            del rows, of
+
+
+def _spans(
+    tables: Mapping[str, pd.DataFrame | LargeTable], ranks: set[int]
+) -> Sequence[Span | None]:
+    """Return the parts of operators that can be looked at apart: none but all, beside a GPU.
+
+    What was sampled is compared with all operators.
+    """
+    ops, samples = tables["ops"], tables["samples"]
+    if not isinstance(ops, LargeTable) or isinstance(samples, LargeTable) or len(samples):
+        return (None,)
+    has_more = any(
+        not ranks.isdisjoint(group)
+        for table in (tables["kernels"], tables["calls"])
+        if isinstance(table, LargeTable)
+        for group in table.groups()
+    )
+    return (None,) if has_more else spans_of({OPS: ops}, ranks)
 
 
 def sampled_tables(**tables: pd.DataFrame | None) -> dict[str, pd.DataFrame]:

@@ -4,12 +4,14 @@ The first operators of a step that use memory take its page faults, and find cac
 them others do, so that this time moves and is not gained.
 """
 
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from profkit.analyze.division.recorded_rank import RecordedRank
+from profkit.analyze.shared.glob_match import categorical
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,8 +20,27 @@ _FEWEST = 3
 """Calls alike in a step, and steps, that are enough to know what is usual."""
 
 _ALIKE = ("name", "input_shapes", "input_types")
+_ROWS_AT_ONCE = 1 << 18
 _NOTHING = -2
 """The code of "", which stands for no operator above as well."""
+
+
+def of_some_names(
+    codes: NDArray[np.integer[Any]], own_ns: NDArray[np.int64]
+) -> Iterator[NDArray[np.int64]]:
+    """Yield the rows with time of their own, all of some names at a time, at least once.
+
+    `codes` are the numbers of the names of all rows, -1 for none.
+    """
+    most = int(codes.max(initial=-1))
+    counts = np.bincount(codes[own_ns > 0] + 1, minlength=most + 2)
+    batch = np.cumsum(counts) // _ROWS_AT_ONCE
+    for at in np.unique(batch):
+        # A code of -1 is the last one.
+        of_batch = np.roll(batch == at, -1)
+        chosen = of_batch[codes]
+        chosen &= own_ns > 0
+        yield np.flatnonzero(chosen)
 
 
 def above_usual(
@@ -33,7 +54,7 @@ def above_usual(
     ops = rank.ops[[*_ALIKE, "step", "start_ns"]].iloc[rows]
     parents, step = rank.op_parents[rows], ops["step"].to_numpy(np.int64)
     shapes = _codes(ops["input_shapes"])
-    above = np.where(parents >= 0, _codes(rank.ops["name"])[parents], _NOTHING)
+    above = np.where(parents >= 0, _codes(rank.ops["name"].iloc[parents]), _NOTHING)
     kind = _numbered(_codes(ops["name"]), above, shapes, _codes(ops["input_types"]))
     # In numpy: tables of so few rows, for each cause of each rank, take ten times as long.
     order = np.lexsort((ops["start_ns"].to_numpy(np.int64), step, kind))
@@ -55,7 +76,7 @@ def above_usual(
 
 def _codes(texts: "pd.Series[str]") -> NDArray[np.int64]:
     """Return a number for each distinct one of the categorical `texts`, `_NOTHING` for ""."""
-    known = cast("pd.Categorical", texts.array)
+    known = categorical(texts)
     return np.where(known == "", _NOTHING, known.codes).astype(np.int64)
 
 

@@ -7,11 +7,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.analyze.division import charges, cpu, gpu, places
-from profkit.analyze.division.first_uses import above_usual
+from profkit.analyze.division.first_uses import above_usual, of_some_names
 from profkit.analyze.division.partition import Partition, alone
 from profkit.analyze.division.recorded_rank import RecordedRank
-from profkit.analyze.shared import intervals
-from profkit.analyze.shared.glob_match import texts
+from profkit.analyze.shared import calltree, intervals
+from profkit.analyze.shared.glob_match import categorical, texts
 from profkit.tables.kernel_names import readable
 
 KEYS = ["cause", "module", "operator", "kernel"]
@@ -69,11 +69,36 @@ def _of_cause(rank: RecordedRank, time: Partition, cause: str) -> dict[str, NDAr
     if cause != cpu.COMPUTING and (lines := places.by_function(rank, spans)):
         ns = np.array([ns for _, ns in lines], dtype=np.int64)
         return _rows(cause, "", [line for line, _ in lines], "", ns)
-    threads = dict.fromkeys([rank.main, *rank.launching, *rank.op_threads.tolist()])
+    threads = dict.fromkeys([rank.main, *rank.launching, *rank.distinct_threads])
     own = charges.of_threads(rank, spans, threads)
-    rows = np.flatnonzero(np.where(rank.works, own, 0) if cause == cpu.COMPUTING else own)
-    modules, names = (texts(rank.ops[name], rows=rows) for name in ("module", "name"))
-    return _rows(cause, modules, names, "", own[rows], above_usual(rank, rows, own[rows]))
+    if cause == cpu.COMPUTING:
+        own[~rank.works] = 0
+    return _operators(rank, cause, own)
+
+
+def _operators(rank: RecordedRank, cause: str, own: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    """Return the sums of operators by module and name, of some names at a time.
+
+    Texts, or what is between, of millions of operators would take many times their memory.
+    """
+    module, name = (categorical(rank.ops[column]) for column in ("module", "name"))
+    modules, names = (np.append(one.categories.to_numpy(object), "") for one in (module, name))
+    some: list[tuple[NDArray[np.int64], ...]] = []
+    for rows in of_some_names(name.codes, own):
+        ns = own[rows]
+        key = (module.codes[rows].astype(np.int64) + 1) * len(names) + name.codes[rows] + 1
+        distinct, first, number = np.unique(key, return_index=True, return_inverse=True)
+        sums = (
+            calltree.sums(number, of_rows, len(distinct))
+            for of_rows in (ns, above_usual(rank, rows, ns), np.ones_like(ns))
+        )
+        some.append((distinct, rows[first], *sums))
+    distinct, first, *sums_of = (np.concatenate(column) for column in zip(*some, strict=True))
+    # In the order in which they come up.
+    order = np.argsort(first)
+    of_module, of_name = np.divmod(distinct[order], len(names))
+    ordered = (of_rows[order] for of_rows in sums_of)
+    return _rows(cause, modules[of_module - 1], names[of_name - 1], "", *ordered)
 
 
 def _kernels(rank: RecordedRank, time: Partition, cause: str, top: str) -> dict[str, NDArray[Any]]:
@@ -95,6 +120,7 @@ def _rows(  # noqa: PLR0913, PLR0917 (most are keys)
     kernel: Any,
     ns: NDArray[np.int64],
     first_use_ns: NDArray[np.int64] | None = None,
+    calls: NDArray[np.int64] | None = None,
 ) -> dict[str, NDArray[Any]]:
     keys = {"cause": cause, "module": module, "operator": operator, "kernel": kernel}
     kept = ns > 0
@@ -102,5 +128,6 @@ def _rows(  # noqa: PLR0913, PLR0917 (most are keys)
         name: np.broadcast_to(np.asarray(key, dtype=object), ns.shape) for name, key in keys.items()
     }
     first_use_ns = np.zeros_like(ns) if first_use_ns is None else first_use_ns
-    sums = {"calls": np.ones_like(ns), "ns": ns, "first_use_ns": first_use_ns}
+    calls = np.ones_like(ns) if calls is None else calls
+    sums = {"calls": calls, "ns": ns, "first_use_ns": first_use_ns}
     return {name: of[kept] for name, of in {**same, **sums}.items()}

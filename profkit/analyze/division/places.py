@@ -1,5 +1,7 @@
 """Where in the program time was spent: the Python line, the module or the operator."""
 
+from collections import Counter
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -8,7 +10,7 @@ from profkit.analyze.division import charges
 from profkit.analyze.division.partition import innermost_time, spans_of
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import calltree, intervals
-from profkit.analyze.shared.glob_match import texts
+from profkit.analyze.shared.glob_match import categorical
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.step_windows import filtered
 from profkit.tables.python_frames import is_foreign, own_lines
@@ -62,16 +64,24 @@ def _unseen(rank: RecordedRank, spans: Intervals) -> list[Place]:
 
 def of_ops(rank: RecordedRank, time: NDArray[np.int64]) -> list[Place]:
     """Return where operators belong that are charged with `time`, most first."""
-    rows = np.flatnonzero(time)
-    if not len(rows):
-        return []
-    ops = rank.ops
-    stacks, modules = (texts(ops[name], rows=rows) for name in ("stack", "module"))
-    known = {stack: line_of(str(stack)) for stack in set(stacks)}
-    pairs = zip(stacks, modules, strict=True)
-    found = [known[stack] or str(module).split(SEPARATOR)[-1] for stack, module in pairs]
-    lines = np.array(found, dtype=object)
-    return _ranked(lines, time[rows])
+    columns = [categorical(rank.ops[name]) for name in ("stack", "module")]
+    stacks, modules = (np.append(one.categories.to_numpy(object), "") for one in columns)
+    spent: Counter[int] = Counter()
+    # Of millions of operators few have stacks and modules of their own.
+    for block in intervals.blocks(len(time)):
+        rows = block.start + np.flatnonzero(time[block])
+        stack, module = (one.codes[rows].astype(np.int64) for one in columns)
+        distinct, number = np.unique(
+            stack * len(modules) + module % len(modules), return_inverse=True
+        )
+        sums = calltree.sums(number, time[rows], len(distinct))
+        spent.update(dict(zip(distinct.tolist(), sums.tolist(), strict=True)))
+    labels = [
+        line_of(str(stacks[at])) or str(modules[below]).split(SEPARATOR)[-1]
+        for at, below in (divmod(key, len(modules)) for key in spent)
+    ]
+    ns = np.array([*spent.values()], dtype=np.int64)
+    return _ranked(np.array(labels, dtype=object), ns)
 
 
 def line_of(stack: str) -> str:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from profkit.analyze.division.partition import alone, crossing, spans_of, union_of_rows
 from profkit.analyze.division.phases import Stretches, stretches
 from profkit.analyze.division.sampled_calls import sampled_calls, seen_stacks, with_stacks
+from profkit.analyze.division.thread_roles import ThreadRoles
 from profkit.analyze.shared import calltree, intervals
 from profkit.analyze.shared.blocking_calls import SYNCHRONISE, blocked_calls, is_pageable
 from profkit.analyze.shared.glob_match import matching, texts
@@ -154,14 +155,22 @@ class RecordedRank:
         return self.calls["tid"].to_numpy(np.int64)
 
     @cached_property
+    def roles(self) -> ThreadRoles:
+        """What its threads are for."""
+        found = ThreadRoles()
+        found.add(self.ops, self.calls)
+        return found
+
+    @property
     def main(self) -> int:
-        """The thread of the program: of the steps, or else of most operators, or of launches."""
-        steps = matching(self.ops["name"], ["ProfilerStep#*"])
-        for threads in (self.op_threads[steps], self.op_threads, self.call_threads):
-            if len(threads):
-                found, counts = np.unique(threads, return_counts=True)
-                return int(found[counts.argmax()])
-        return -1
+        """The thread of the program, -1 if no thread is known."""
+        return self.roles.main
+
+    @cached_property
+    def distinct_threads(self) -> list[int]:
+        """The program's thread, then all others with operators, as they come up."""
+        known = np.asarray(pd.unique(self.op_threads)).tolist()
+        return list(dict.fromkeys([self.main, *known]))
 
     @cached_property
     def launching(self) -> list[int]:
@@ -320,9 +329,7 @@ class RecordedRank:
     @cached_property
     def works(self) -> NDArray[np.bool_]:
         """Whether each row of the operators computes: it neither communicates nor only names."""
-        names = self.ops["name"]
-        other = matching(names, (*COMMUNICATING, *_WRAPPERS, *LOADING))
-        return (self.ops["kind"] == "operator").to_numpy() & ~other
+        return computes(self.ops)
 
     @cached_property
     def computing(self) -> Intervals:
@@ -331,13 +338,16 @@ class RecordedRank:
         Not where one has called a collective, as backward does for the buckets of DDP: only what
         computes inside of that call.
         """
-        spans = spans_of(self.ops, self.works & (self.op_threads == self.main))
-        calls = self.ranges(_CALLING, self.main)
-        is_inside = intervals.contains(calls, spans[:, 0]) & intervals.contains(
-            calls, spans[:, 1] - 1
+        on_main = self.works & (self.op_threads == self.main)
+        spans, calls = union_of_rows(self.ops, on_main), self.ranges(_CALLING, self.main)
+        if not len(calls):
+            return spans
+        inner = spans_of(self.ops, on_main)
+        is_inside = intervals.contains(calls, inner[:, 0]) & intervals.contains(
+            calls, inner[:, 1] - 1
         )
-        around = intervals.difference(intervals.union(spans), calls)
-        return intervals.union(np.concatenate((around, spans[is_inside])))
+        around = intervals.difference(spans, calls)
+        return intervals.union(np.concatenate((around, inner[is_inside])))
 
     @cached_property
     def sees_cpu(self) -> bool:
@@ -372,3 +382,9 @@ class RecordedRank:
         start = self.collectives["start_ns"].to_numpy(np.int64)
         wait = self.collectives["wait_ns"].to_numpy(np.int64)
         return intervals.union(np.column_stack((start, start + np.maximum(wait, 0))))
+
+
+def computes(ops: pd.DataFrame) -> NDArray[np.bool_]:
+    """Tell which rows of operators compute: they neither communicate nor only name."""
+    other = matching(ops["name"], (*COMMUNICATING, *_WRAPPERS, *LOADING))
+    return (ops["kind"] == "operator").to_numpy() & ~other

@@ -4,7 +4,7 @@ No operator and no call lasts beyond a cut, no row refers to an operator across 
 on both sides of it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -13,13 +13,18 @@ import pandas as pd
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-Groups = Mapping[str, tuple[pq.ParquetFile, Sequence[int]]]
-"""Files of tables, and the groups of rows of one rank in each, by the table's name."""
+Range = tuple[int, int]
+Numbers = Iterator[list[NDArray[np.int64]]]
+Tables = Mapping[str, Callable[[Sequence[str]], Numbers]]
+"""By the name of a table what reads some columns of the rows of one rank, a portion at a time."""
 
 NEEDED = ("op", "start_ns", "time_ns")
 """Columns that tell on which side of a cut a row is, if the table has them."""
 
-_OPS, _CALLS = "cpu_ops", "runtime_calls"
+OPS = "cpu_ops"
+"""The table without which nothing can be cut."""
+
+_CALLS = "runtime_calls"
 _LEAST_OPS = 1 << 18
 _EVER = np.iinfo(np.int64)
 
@@ -28,8 +33,8 @@ _EVER = np.iinfo(np.int64)
 class Span:
     """What lies between two cuts: operators by number, what has none by its time."""
 
-    ops: tuple[int, int]
-    ns: tuple[int, int]
+    ops: Range
+    ns: Range
 
     def holds(self, rows: pd.DataFrame) -> NDArray[np.bool_]:
         """Tell which `rows` of any table are in it."""
@@ -37,25 +42,31 @@ class Span:
         by_op = (op >= self.ops[0]) & (op < self.ops[1])
         return np.where(op >= 0, by_op, (time >= self.ns[0]) & (time < self.ns[1]))
 
-    def may_be_in(self, file: pq.ParquetFile, group: int) -> bool:
-        """Tell whether a group of rows may have some that are in it."""
-        (low, high), when = (
-            _range(file, group, name) for name in ("op", _time_of(file.schema_arrow.names))
-        )
-        by_op = high >= self.ops[0] and low < self.ops[1]
-        return by_op or (low < 0 and when[1] >= self.ns[0] and when[0] < self.ns[1])
+    def may_be_in(self, ops: Range, when: Range) -> bool:
+        """Tell whether a group of rows may have some that are in it, see `ranges`."""
+        by_op = ops[1] >= self.ops[0] and ops[0] < self.ops[1]
+        return by_op or (ops[0] < 0 and when[1] >= self.ns[0] and when[0] < self.ns[1])
 
 
-def spans(tables: Groups) -> list[Span]:
-    """Return the parts of a recording; none if it is small, of several ranks or cannot be cut."""
-    files = [file for file, _ in tables.values()]
-    if any("op" not in file.schema_arrow.names for file in files) or not _is_of_one(tables):
-        return []
-    rows = sum(tables[_OPS][0].metadata.row_group(group).num_rows for group in tables[_OPS][1])
-    if rows < 2 * _LEAST_OPS:
+def ranges(file: pq.ParquetFile) -> list[tuple[Range, Range]]:
+    """Return the least and the greatest operator and time of each group of rows of a table."""
+    names = file.schema_arrow.names
+    at = [names.index(name) for name in ("op", _time_of(names))]
+    groups = map(file.metadata.row_group, range(file.num_row_groups))
+    return [(_range(group.column(at[0])), _range(group.column(at[1]))) for group in groups]
+
+
+def may_cut(rows: int) -> bool:
+    """Tell whether so many operators of a rank are worth looking for a cut."""
+    return rows >= 2 * _LEAST_OPS
+
+
+def spans(tables: Tables) -> list[Span]:
+    """Return the parts of the recording of one rank; none if it cannot be cut."""
+    if not _is_of_one_repeat(tables):
         return []
     edges = [(_EVER.min, _EVER.min)]
-    for op, time in _without_calls_across(_cuts(*tables[_OPS]), tables).tolist():
+    for op, time in _without_calls_across(_cuts(tables), tables).tolist():
         if op >= max(edges[-1][0], 0) + _LEAST_OPS:
             edges.append((op, time))
     edges.append((_EVER.max, _EVER.max))
@@ -66,45 +77,34 @@ def _time_of(names: "Sequence[str] | pd.Index[str]") -> str:
     return "start_ns" if "start_ns" in names else "time_ns"
 
 
-def _range(file: pq.ParquetFile, group: int, name: str) -> tuple[int, int]:
-    """Return the least and the greatest number of a column in a group of rows."""
-    at = file.schema_arrow.names.index(name)
-    known = file.metadata.row_group(group).column(at).statistics
+def _range(column: pq.ColumnChunkMetaData) -> Range:
+    known = column.statistics
     if known is None or not known.has_min_max:
         return _EVER.min, _EVER.max
     return known.min, known.max
 
 
-def _is_of_one(tables: Groups) -> bool:
-    """Tell whether operators are there, and all rows are of one rank and repeat."""
-    for name in ("rank", "repeat"):
-        ranges = [_range(file, at, name) for file, groups in tables.values() for at in groups]
-        if len({number for ends in ranges for number in ends}) != 1:
-            return False
-    return _OPS in tables
+def _is_of_one_repeat(tables: Tables) -> bool:
+    repeats: set[int] = set()
+    for read in tables.values():
+        for [repeat] in read(["repeat"]):
+            repeats.update({*repeat[:1].tolist(), *repeat[1:][np.diff(repeat) != 0].tolist()})
+    return len(repeats) == 1
 
 
-def _columns(
-    file: pq.ParquetFile, groups: Sequence[int], names: Sequence[str]
-) -> Iterator[list[NDArray[np.int64]]]:
-    for group in groups:
-        part = file.read_row_group(group, list(names))
-        yield [part[name].to_numpy().astype(np.int64) for name in names]
-
-
-def _cuts(file: pq.ParquetFile, groups: Sequence[int]) -> NDArray[np.int64]:
+def _cuts(tables: Tables) -> NDArray[np.int64]:
     """Return the number and the start of the operators that a part may begin with."""
     cuts = np.empty((0, 3), dtype=np.int64)
     reach, highest, before = _EVER.min, -1, -1
-    for op, parent, start, end, step in _columns(
-        file, groups, ("op", "parent", "start_ns", "end_ns", "step")
-    ):
+    for op, parent, start, end, step in tables[OPS](("op", "parent", "start_ns", "end_ns", "step")):
         if (np.diff(op, prepend=before) <= 0).any():
             return cuts[:0, :2]
         reaches = np.maximum.accumulate(np.r_[reach, end])
         steps = np.maximum.accumulate(np.r_[highest, step])
-        begins = np.flatnonzero((start > reaches[:-1]) & (step > steps[:-1]))
-        cuts = np.concatenate((cuts, np.column_stack((op, start, step))[begins]))
+        # What is outside of all steps may be on either side of a cut.
+        is_free = (start > reaches[:-1]) & ((step > steps[:-1]) | (step < 0))
+        begins = np.flatnonzero(is_free)
+        cuts = np.concatenate((cuts, np.column_stack((op, start, steps[:-1] + 1))[begins]))
         reach, highest, before = int(reaches[-1]), int(steps[-1]), int(op[-1])
         until = np.searchsorted(cuts[:, 0], op, side="right")
         after_parent = np.searchsorted(cuts[:, 0], parent, side="right")
@@ -123,11 +123,11 @@ def _between(first: NDArray[np.int64], until: NDArray[np.int64], count: int) -> 
     return np.asarray(np.cumsum(edges)[:count] > 0)
 
 
-def _without_calls_across(cuts: NDArray[np.int64], tables: Groups) -> NDArray[np.int64]:
+def _without_calls_across(cuts: NDArray[np.int64], tables: Tables) -> NDArray[np.int64]:
     """Return the cuts beyond which no call lasts that no operator made."""
     if _CALLS not in tables:
         return cuts
-    for op, start, end in _columns(*tables[_CALLS], ("op", "start_ns", "end_ns")):
+    for op, start, end in tables[_CALLS](("op", "start_ns", "end_ns")):
         alone = op < 0
         first, until = (
             np.searchsorted(cuts[:, 1], edge[alone], side="right") for edge in (start, end)

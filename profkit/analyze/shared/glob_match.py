@@ -31,7 +31,7 @@ def _matcher(patterns: tuple[str, ...]) -> Callable[[str], bool]:
 
 def named(names: "pd.Series[str]", fits: Callable[[str], bool]) -> NDArray[np.bool_]:
     """Tell for each of the categorical `names` whether it `fits`; a missing one does not."""
-    known = _known(names)
+    known = categorical(names)
     found = np.append(_by_category(_Same(known.categories), fits), False).astype(np.bool_)
     return np.asarray(found[known.codes])
 
@@ -45,12 +45,13 @@ def texts(
 
     Or of those of `rows` alone.
     """
-    known = _known(names)
+    known = categorical(names)
     made = np.append(_by_category(_Same(known.categories), make), "")
     return np.asarray(made[known.codes[rows]])
 
 
-def _known(names: "pd.Series[str]") -> "pd.Categorical":
+def categorical(names: "pd.Series[str]") -> "pd.Categorical":
+    """Return the categorical `names` as their numbers and distinct texts."""
     # Not through `names.cat`: to check what it is takes longer than all that is done here.
     return cast("pd.Categorical", names.array)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from profkit.analyze.shared import intervals as intervals_of
 from profkit.analyze.shared.intervals import Intervals, intervals, one_after_another
-from profkit.analyze.shared.step_windows import WHERE, extents, keyed, runs
+from profkit.analyze.shared.step_windows import WHERE, extents, filtered, keyed, runs
 
 
 def fitting(
@@ -43,6 +43,12 @@ class Lanes:
         last = found["last"].max().to_numpy(np.int64)
         moved = one_after_another(first.to_numpy(np.int64), last)
         self._moved = pd.Series(moved, index=first.index)
+
+    def known(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return those of the `rows` that there is room for."""
+        begins = runs(rows, self._key)
+        has_room = pd.MultiIndex.from_frame(keyed(rows, self._key, begins)).isin(self._moved.index)
+        return filtered(rows, np.repeat(has_room, np.diff([*begins, len(rows)])))
 
     def moves(self, rows: pd.DataFrame) -> NDArray[np.int64]:
         """Return by how much each of the `rows` is moved."""

@@ -10,7 +10,7 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pandas.api.types import union_categoricals
 
+from profkit.analyze.shared.closed_steps import OPS, Span, may_cut, spans
 from profkit.core.rank_spans import EVERY_RANK, RankSpan
 
 T = TypeVar("T")
@@ -43,14 +44,24 @@ class LargeTable:
         """Return a table that is in memory as one portion."""
         return cls(lambda: iter((rows,)))
 
+    def names(self) -> Sequence[str]:
+        """Return the columns that can be read."""
+        return [*next(self.portions())]
+
     def groups(self) -> Sequence[Mapping[int, int]]:
         """Return how many rows each rank has in each portion."""
         counted = (np.unique(rows["rank"], return_counts=True) for rows in self.portions())
         return [dict(zip(*map(np.ndarray.tolist, pair), strict=True)) for pair in counted]
 
-    def of_ranks(self, ranks: Collection[int]) -> pd.DataFrame:
-        """Return the rows of some ranks in their order."""
-        return self.where(lambda rows: rows["rank"].isin([*ranks]).to_numpy())
+    def of_ranks(self, ranks: Collection[int], span: Span | None = None) -> pd.DataFrame:
+        """Return the rows of some ranks in their order; of one what is in `span` if that is set."""
+        chosen = [*ranks]
+
+        def wanted(rows: pd.DataFrame) -> NDArray[np.bool_]:
+            own = rows["rank"].isin(chosen).to_numpy()
+            return own & span.holds(rows) if span else own
+
+        return self.where(wanted)
 
     def only(self, ranks: Collection[int]) -> "LargeTable":
         """Return the table with the rows of some ranks alone."""
@@ -63,6 +74,10 @@ class LargeTable:
         """Return the table with some of its columns alone."""
         return LargeTable(lambda: (rows[[*names]] for rows in self.portions()))
 
+    def keeping(self, wanted: Callable[[pd.DataFrame], NDArray[np.bool_]]) -> "LargeTable":
+        """Return the table with the rows of which `wanted` holds alone."""
+        return _Kept(lambda: (rows[wanted(rows)] for rows in self.portions()), self, wanted)
+
     def where(self, wanted: Callable[[pd.DataFrame], NDArray[np.bool_]]) -> pd.DataFrame:
         """Return the rows of which `wanted` holds, in their order."""
         found = Gathered()
@@ -73,6 +88,25 @@ class LargeTable:
     def whole(self) -> pd.DataFrame:
         """Return all rows."""
         return joined([*self.portions()])
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept(LargeTable):
+    """Some rows of a table, which are looked for where they are asked for."""
+
+    table: LargeTable
+    wanted: Callable[[pd.DataFrame], NDArray[np.bool_]]
+
+    def groups(self) -> Sequence[Mapping[int, int]]:
+        """Return how many rows each rank has at most in each portion."""
+        return self.table.groups()
+
+    def of_ranks(self, ranks: Collection[int], span: Span | None = None) -> pd.DataFrame:
+        """See `LargeTable.of_ranks`."""
+        own = self.table.only(ranks)
+        return own.where(
+            lambda rows: self.wanted(rows) & span.holds(rows) if span else self.wanted(rows)
+        )
 
 
 def in_portions(function: Callable[..., T], names: Collection[str]) -> Callable[..., T]:
@@ -97,6 +131,49 @@ def batches(*tables: LargeTable) -> Iterator[list[pd.DataFrame]]:
     """Yield the rows of whole ranks of all `tables`, of `ranks_in_batches`."""
     for ranks in ranks_in_batches([table.groups() for table in tables]):
         yield [table.of_ranks(ranks) for table in tables]
+
+
+def parts(
+    tables: Mapping[str, LargeTable], ranks_in: RankSpan = EVERY_RANK
+) -> Iterator[dict[str, pd.DataFrame]]:
+    """Yield the rows of whole ranks of `tables`, by the table's name, of `ranks_in_batches`.
+
+    A rank with many operators comes in parts, where it can be cut, see `closed_steps`, if all
+    `tables` have a column ``op``.
+    """
+    for ranks in ranks_in_batches([table.groups() for table in tables.values()], ranks_in):
+        for span in spans_of(tables, ranks):
+            yield {name: table.of_ranks(ranks, span) for name, table in tables.items()}
+
+
+def spans_of(
+    tables: Mapping[str, LargeTable], ranks: Collection[int]
+) -> Sequence[Span] | tuple[None]:
+    """Return the spans that some ranks of `tables` come in; None stands for all at once."""
+    operators = sum(group.get(rank, 0) for group in _groups(tables) for rank in ranks)
+    if len(ranks) > 1 or not may_cut(operators):
+        return (None,)
+    if not all("op" in table.names() for table in tables.values()):
+        return (None,)
+
+    def numbers(table: LargeTable, names: Sequence[str]) -> Iterator[list[NDArray[np.int64]]]:
+        for rows in table.narrowed(["rank", *names]).only(ranks).portions():
+            yield [rows[name].to_numpy(np.int64) for name in names]
+
+    return spans({name: partial(numbers, table) for name, table in tables.items()}) or (None,)
+
+
+def _groups(tables: Mapping[str, LargeTable]) -> Sequence[Mapping[int, int]]:
+    return tables[OPS].groups() if OPS in tables else ()
+
+
+def portions_of_batches(table: LargeTable) -> Iterator[Iterator[pd.DataFrame]]:
+    """Yield for each batch of whole ranks the portions in which its rows come.
+
+    For what keeps little of each row: of a rank with many, there is no room for all of them.
+    """
+    for ranks in ranks_in_batches([table.groups()]):
+        yield table.only(ranks).portions()
 
 
 def ranks_in_batches(

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
-from itertools import count
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -81,6 +80,14 @@ class _LargeFile(large_table.LargeTable):
     def _known(self) -> list[dict[int, int]]:
         return readable(self.path, lambda _: _rows_of_ranks(self.file))
 
+    @cached_property
+    def _ranges(self) -> list[tuple[closed_steps.Range, closed_steps.Range]]:
+        return closed_steps.ranges(self.file)
+
+    def names(self) -> Sequence[str]:
+        """See `LargeTable.names`; those that were not chosen are read for what is asked for."""
+        return [*self.file.schema_arrow.names]
+
     def groups(self) -> Sequence[Mapping[int, int]]:
         """See `LargeTable.groups`; reads next to nothing where these are of one rank each."""
         return self._known
@@ -107,7 +114,7 @@ class _LargeFile(large_table.LargeTable):
     def _of_span(self, near: Sequence[int], span: closed_steps.Span) -> pd.DataFrame:
         names = list(self.columns or self.file.schema_arrow.names)
         needed = [name for name in closed_steps.NEEDED if name in self.file.schema_arrow.names]
-        groups = [group for group in near if span.may_be_in(self.file, group)]
+        groups = [group for group in near if span.may_be_in(*self._ranges[group])]
         rows = _groups(self.file, groups, list(dict.fromkeys((*names, *needed))))
         return filtered(rows, span.holds(rows))[names].reset_index(drop=True)
 
@@ -124,10 +131,12 @@ class _LargeFile(large_table.LargeTable):
 class _SmallFile(large_table.LargeTable):
     """A table that is in memory once it was asked for; of all its ranks it is not copied."""
 
-    def of_ranks(self, ranks: Collection[int]) -> pd.DataFrame:
+    def of_ranks(
+        self, ranks: Collection[int], span: closed_steps.Span | None = None
+    ) -> pd.DataFrame:
         """See `LargeTable.of_ranks`."""
         [rows] = self.only(ranks).portions()
-        return rows.reset_index(drop=True)
+        return (filtered(rows, span.holds(rows)) if span else rows).reset_index(drop=True)
 
     def only(self, ranks: Collection[int]) -> large_table.LargeTable:
         """See `LargeTable.only`."""
@@ -159,7 +168,7 @@ def _portions(
     """Yield the rows of a file, or of some `ranks` in some `groups`, a portion at a time."""
     near = range(file.num_row_groups) if groups is None else groups
     for rows in large_table.portions(file, columns or file.schema_arrow.names, near):
-        yield rows if ranks is None else rows[rows["rank"].isin(ranks).to_numpy()]
+        yield rows if ranks is None else filtered(rows, rows["rank"].isin(ranks))
     pa.default_memory_pool().release_unused()
 
 
@@ -217,19 +226,10 @@ def rank_batches(
     columns: Mapping[str, Columns] = _NO_COLUMNS,
     ranks_in: RankSpan = EVERY_RANK,
 ) -> Parts:
-    """Yield batches of whole ranks, see `large_table.ranks_in_batches`.
-
-    A rank with more rows comes in parts of whole steps, where it can be cut between them.
-    """
+    """Yield batches of whole ranks, or parts of a rank with more rows, see `large_table.parts`."""
     tables = {name: _LargeFile.at(paths[0], columns.get(name)) for name, paths in files.items()}
-    number = count()
-    for ranks in large_table.ranks_in_batches([one.groups() for one in tables.values()], ranks_in):
-        near = {name: (table.file, table.near(ranks)) for name, table in tables.items()}
-        for span in closed_steps.spans(near) or (None,):
-            yield (
-                str(next(number)),
-                {name: table.of_ranks(ranks, span) for name, table in tables.items()},
-            )
+    for number, rows in enumerate(large_table.parts(tables, ranks_in)):
+        yield str(number), rows
 
 
 def _rows_of_ranks(file: pq.ParquetFile) -> list[dict[int, int]]:

@@ -11,7 +11,7 @@ from profkit.analyze.division.partition import spans_of, union_of_rows
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.step_windows import filtered
-from profkit.analyze.tracks.of_rank import Recorded, by_stream, cause_name, thread_names
+from profkit.analyze.tracks.of_rank import Recorded, by_stream, cause_name
 
 Pieces = Intervals
 _STREAM = ["device", "stream"]
@@ -30,7 +30,7 @@ def levels(one: Recorded, windows: Pieces) -> Iterator[dict[str, Any]]:
     own = windows + one.offset_ns
     number = rank.where[0]
     yield {"rank": number, "kind": "causes", **_most(one, own)}
-    for tid, role in thread_names(rank).items():
+    for tid, role in rank.roles.names().items():
         spans = np.concatenate(
             (
                 union_of_rows(rank.ops, rank.works & (rank.op_threads == tid)),

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from profkit.analyze.division import names
 from profkit.analyze.division.partition import Partition
@@ -49,23 +48,6 @@ class Recorded:
                     moved = track.rows[["start_ns", "end_ns"]] - self.offset_ns
                     track.rows[["start_ns", "end_ns"]] = moved
                     yield track
-
-
-def thread_names(rank: RecordedRank) -> dict[int, str]:
-    """Return the threads with operators or calls, the program's own first, each with its role."""
-    found = sorted(_distinct(rank.op_threads) | _distinct(rank.call_threads))
-    is_backward = (rank.ops["forward"] >= 0).to_numpy()
-    backward = _distinct(rank.op_threads[is_backward])
-    roles = {tid: "backward" if tid in backward else "" for tid in found}
-    if rank.main in roles:
-        roles = {rank.main: "main"} | {tid: roles[tid] for tid in found if tid != rank.main}
-    return roles
-
-
-def _distinct(threads: NDArray[np.int64]) -> set[int]:
-    return {
-        tid for rows in intervals.blocks(len(threads)) for tid in np.unique(threads[rows]).tolist()
-    }
 
 
 def cause_name(cause: str) -> str:
@@ -129,7 +111,7 @@ def _threads(one: Recorded, window: tuple[int, int]) -> Iterator[Track]:
     texts = {name: both[name].astype(object).fillna("") for name in ("name", *_ON_CPU)}
     both = both[["tid", "start_ns", "end_ns", "link"]].assign(**texts)
     python = _inside(rank.python, window)
-    for tid, role in thread_names(rank).items():
+    for tid, role in rank.roles.names().items():
         where: dict[str, int | str] = {"thread": tid, "role": role}
         rows = both[(both["tid"] == tid).to_numpy()].copy()
         yield Track(rank=rank.where[0], kind="cpu", rows=rows, where=where, about=_ON_CPU)

@@ -125,6 +125,16 @@ def test_no_cut_is_where_an_operator_belongs_to_both_sides(recorded, across):
 
 
 @pytest.mark.usefixtures("short_parts")
+def test_what_is_outside_of_all_steps_is_cut_as_well(recorded):
+    alone = [
+        op(24 + at, "aten::mm", (6000 + 10 * at, 6009 + 10 * at), 9, step=-1) for at in range(20)
+    ]
+    found = parts(recorded(6, *alone))
+    assert [len(part["cpu_ops"]) for part in found] == [8, 8, 8, 8, 8, 4]
+    assert [set(part["cpu_ops"]["step"]) for part in found[-3:]] == [{-1}] * 3
+
+
+@pytest.mark.usefixtures("short_parts")
 def test_operators_in_parts_are_those_of_the_whole(recorded, monkeypatch):
     paths = recorded(9)
     in_parts = operators_of(paths)
