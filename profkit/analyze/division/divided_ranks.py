@@ -111,7 +111,7 @@ def placed_spans(kernels: LargeTable, calls: LargeTable) -> tuple[pd.DataFrame, 
         rows, own = placed(work, launching)
         counts.update(own)
         spans = step_spans(LargeTable.of(rows))
-        parts.append(spans.merge(_waited(work, launching), on=WHERE, how="left"))
+        parts.append(spans.merge(_waited(rows, launching), on=WHERE, how="left"))
     return pd.concat(parts, ignore_index=True), counts
 
 
