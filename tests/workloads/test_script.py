@@ -43,7 +43,11 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["profkit"])
     monkeypatch.setattr(sys, "path", [".", *sys.path])
-    return tmp_path
+    known = {*sys.modules}
+    yield tmp_path
+    for name in {*sys.modules} - known:
+        if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]
 
 
 def test_a_script_finds_its_arguments_and_the_modules_beside_it(here):
