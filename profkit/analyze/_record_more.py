@@ -26,7 +26,7 @@ _LINES = {
 _REMEDIES = {
     "GPU": {"nsys": "add `--trace=cuda,nvtx`", "": "add `ProfilerActivity.CUDA`"},
     "CPU": {"nsys": "add `--trace=cuda,nvtx`", "": "add `ProfilerActivity.CPU`"},
-    "device work": {"": "not what captures a CUDA graph, but what replays it"},
+    "GPU work": {"": "record replays of a CUDA graph instead of its capture"},
     "clocks": {"": "synchronise the clocks of the hosts (NTP or PTP)"},
     "excerpt": {"": "keep the whole trace"},
 }

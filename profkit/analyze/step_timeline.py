@@ -1,7 +1,8 @@
 """Timeline: a typical and the worst step of all ranks on one clock, and the whole recording."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -112,21 +113,16 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     rows = found.rows[(found.rows["repeat"] == repeat).to_numpy()]
     matched = matched_collectives(collectives)
     shown = shown_ranks(rows, matched, repeat, config.max_ranks)
-    memory = schema.frame("memory_events") if memory_events is None else memory_events
-    memory = filtered(memory, memory["allocated_bytes"] >= 0)
     chosen = _chosen(rows, shown)
-    python = python_calls.where(
-        lambda calls: calls_of_use.divides(calls) | _in_any(calls, chosen, shown)
-    )
+    drawn = partial(_in_any, chosen=chosen, shown=shown)
+    python = python_calls.where(lambda calls: calls_of_use.divides(calls) | drawn(calls))
     sampled = divided_ranks.sampled_tables(samples=samples, threads=threads, pauses=pauses)
     tables: dict[str, pd.DataFrame | LargeTable] = {"ops": cpu_ops, "kernels": kernels}
     tables |= {"calls": runtime_calls, "python": python, **sampled}
-    is_of_cpu = on_gpu.empty and not any(runtime_calls.groups()) and sampled["samples"].empty
-    if is_of_cpu and kept_ops.marked_ranks(cpu_ops).issuperset(one.rank for one in shown):
-        tables["ops"] = cpu_ops.keeping(
-            lambda ops: kept_ops.divides(ops) | _in_any(ops, chosen, shown)
-        )
-    others = {"annotations": annotations, "collectives": collectives, "memory": memory}
+    if on_gpu.empty and not any(runtime_calls.groups()) and sampled["samples"].empty:
+        tables["ops"] = _of_cpu_alone(cpu_ops, shown, drawn)
+    others = {"annotations": annotations, "collectives": collectives}
+    others["memory"] = _with_totals(memory_events)
     span = _span([on_cpu, on_gpu], repeat, shown)
     windows = pieces(*span, config.pieces)
     of_whole: list[dict[str, Any]] = []
@@ -139,13 +135,28 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
             lines[at] += memory_lines(one, part.window, config.max_points)
         del one
     data = _whole(span, of_whole, shown, rows, steps)
-    data |= {"pieces": len(windows), "repeat": repeat}
-    data["ranks_recorded"] = int(rows["rank"].nunique())
-    details = tuple(
-        _detail(*part, span[0], config) for part in zip(chosen, tracks, lines, strict=True)
-    )
+    data |= {"pieces": len(windows), "repeat": repeat, "ranks_recorded": rows["rank"].nunique()}
+    parts = zip(chosen, tracks, lines, strict=True)
+    details = tuple(_detail(*part, span[0], config) for part in parts)
     drawing = Drawing(kind="timeline", title="Timeline", data=data, details=details)
     return Result(drawings={"timeline": drawing})
+
+
+def _with_totals(memory_events: pd.DataFrame | None) -> pd.DataFrame:
+    """Return the allocations and frees that say how much was allocated by then."""
+    events = schema.frame("memory_events") if memory_events is None else memory_events
+    return filtered(events, events["allocated_bytes"] >= 0)
+
+
+def _of_cpu_alone(
+    cpu_ops: LargeTable,
+    shown: Sequence[ShownRank],
+    drawn: Callable[[pd.DataFrame], NDArray[np.bool_]],
+) -> LargeTable:
+    """Return the operators that divide the time or are `drawn`; all where no step was marked."""
+    if not kept_ops.marked_ranks(cpu_ops).issuperset(one.rank for one in shown):
+        return cpu_ops
+    return cpu_ops.keeping(lambda ops: kept_ops.divides(ops) | drawn(ops))
 
 
 def _recorded(

@@ -229,7 +229,7 @@ _IN_SHORT = {
     "GPU": "the GPU was not recorded",
     "CPU": "the CPU was not recorded",
     "launches": "launches of kernels were not recorded",
-    "device work": "most launches have no work on a device",
+    "GPU work": "the GPU work of most launches was not recorded",
     "machine": "the machine was busy",
     "cores": "more threads than cores",
     "profiler overhead": "steps differ with the profiler",

@@ -82,7 +82,7 @@ CASES = {
     "steps": ({"periods": Periods(rows=steps(10), one_off_ns={})}, ()),
     "variation": ({"periods": Periods(rows=steps(10, 30, 10, 40), one_off_ns={})}, ()),
     "excerpt": ({"rows": 20, "steps": 1}, trust.EVERYTHING),
-    "device work": (
+    "GPU work": (
         noted("1,399 of 1,401 launches have no work on a device in the file."),
         trust.EVERYTHING,
     ),

@@ -200,16 +200,16 @@ def _of_launches(notes: Iterable[str]) -> Iterator[Trust]:
         without, launches = (int(count.replace(",", "")) for count in found.groups())
         if without > _NEARLY_ALL * launches:
             yield Trust(
-                check="device work",
+                check="GPU work",
                 passed=False,
-                message=f"What {without:,} of {launches:,} launches did was not recorded, as where "
-                "a CUDA graph is captured.",
+                message=f"No GPU work was recorded for {without:,} of {launches:,} launches, as "
+                "while a CUDA graph is captured.",
                 silences=EVERYTHING,
             )
 
 
 def _is_filled(seen: Seen) -> bool:
-    """Say whether the recording, however few rows it has, is one of work: a benchmark's."""
+    """Say whether work fills the recording, as in a benchmark of one operator."""
     rows = seen.periods.rows
     recorded_ns = float((rows["end_ns"] - rows["start_ns"]).sum())
     return seen.has_cpu and seen.computing >= _MOSTLY and recorded_ns >= _WORTHWHILE_NS
