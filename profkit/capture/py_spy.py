@@ -32,6 +32,7 @@ _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 # <linux/prctl.h>: "Yama" in ASCII, and any process.
 _PR_SET_PTRACER = 0x59616D61
 _PR_SET_PTRACER_ANY = -1
+_FORWARDED = (signal.SIGTERM, signal.SIGHUP)
 
 Dump = list[dict[str, Any]]
 """The threads of one dump, as py-spy describes them."""
@@ -170,15 +171,18 @@ def record(flags: Sequence[str], workload: Sequence[str]) -> int:
     from profkit.process import process_tree
 
     reading, writing = os.pipe()
+    # A signal waits until it is known which process to forward it to.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
     py_spy = os.fork()
     if not py_spy:
         process_tree.die_with_parent()
         number, numbering = os.pipe()
         if not os.fork():
-            _hold(workload, numbering, writing)
+            _hold(workload, numbering, writing, mask)
         os.close(numbering)
         if not (pid := os.read(number, _NUMBER_BYTES).decode()):
             os._exit(_NOT_STARTED)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         arguments = _record_arguments(flags, pid)
         os.execv(executable("py-spy"), ["py-spy", *arguments])  # noqa: S606 - no shell
     os.close(writing)
@@ -188,20 +192,24 @@ def record(flags: Sequence[str], workload: Sequence[str]) -> int:
         if not (line := lines.readline()):
             return _NOT_STARTED
         program = int(line)
-        for signum in (signal.SIGTERM, signal.SIGHUP):
+        for signum in _FORWARDED:
             signal.signal(signum, lambda number, _: os.kill(program, number))
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         # Nothing comes from a parent that was killed, and the workload ended with it.
         status = int(lines.readline() or -signal.SIGKILL)
     return status or os.waitstatus_to_exitcode(os.waitpid(py_spy, 0)[1])
 
 
-def _hold(workload: Sequence[str], numbering: int, writing: int) -> NoReturn:
-    """Start the workload and wait for it, as a fork of this process.
+def _hold(
+    workload: Sequence[str], numbering: int, writing: int, mask: set[signal.Signals]
+) -> NoReturn:
+    """Start the workload, with signals blocked as in `mask`, and wait for it, as a fork.
 
     Its number is written to both pipes, and its exit status to the second.
     """
-    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for signum in (signal.SIGINT, *_FORWARDED):
         signal.signal(signum, _disregard)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     try:
         process = subprocess.Popen(workload)
     except OSError as error:
@@ -225,9 +233,12 @@ def dump(options: Sequence[str], workload: Sequence[str]) -> int:
     become one file for speedscope.app.
     """
     chosen = _parser().parse_args(options)
-    process = subprocess.Popen(workload, preexec_fn=_allow_tracing())  # noqa: PLW1509
-    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signals = (signal.SIGINT, *_FORWARDED)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    process = subprocess.Popen(workload, preexec_fn=_allow_tracing(mask))  # noqa: PLW1509
+    for signum in signals:
         signal.signal(signum, lambda number, _: process.send_signal(number))
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     taken: list[tuple[float, Dump]] = []
     last_s = time.monotonic()
     with chosen.out.with_suffix(".dumps.jsonl").open("w", buffering=1) as file:
@@ -272,15 +283,15 @@ def _dump(pid: int, flags: Sequence[str]) -> Dump | None:
     return threads
 
 
-def _allow_tracing() -> Callable[[], None]:
-    """Return a function that lets any process trace this one, which Yama may forbid."""
-    if sys.platform != "linux":
-        return lambda: None
-    library = ctypes.CDLL(None)
+def _allow_tracing(mask: set[signal.Signals]) -> Callable[[], None]:
+    """Return a function that sets `mask` and lets any process trace this one despite Yama."""
+    library = ctypes.CDLL(None) if sys.platform == "linux" else None
 
     def allow() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         # Kernels without Yama have no such call, and need none.
-        library.prctl(_PR_SET_PTRACER, ctypes.c_ulong(_PR_SET_PTRACER_ANY), 0, 0, 0)
+        if library is not None:
+            library.prctl(_PR_SET_PTRACER, ctypes.c_ulong(_PR_SET_PTRACER_ANY), 0, 0, 0)
 
     return allow
 

@@ -143,6 +143,38 @@ def test_a_signal_reaches_the_program_once(tmp_path, signum):
     assert process.wait(LIMIT_S) == 5
 
 
+# Hears of signals a second after it has started the program.
+SLOW = """
+import os, signal, sys, time
+from profkit.capture import py_spy
+install, own = signal.signal, os.getpid()
+def late(signum, handler):
+    if os.getpid() == own:
+        time.sleep(1)
+    return install(signum, handler)
+signal.signal = late
+sys.exit(py_spy.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("mode", ["record", "dump"])
+def test_a_signal_as_soon_as_the_program_runs_reaches_it(tmp_path, mode):
+    options = {
+        "record": ["--format=speedscope", f"--output={tmp_path}/x"],
+        "dump": [f"--out={tmp_path}/x", "--period-s=9"],
+    }
+    program = [
+        "bash",
+        "-c",
+        f"trap 'exit 5' TERM; touch {tmp_path}/ready; for _ in {{1..600}}; do sleep 0.1; done",
+    ]
+    command = [sys.executable, "-c", SLOW, mode, *options[mode], "--", *program]
+    process = subprocess.Popen(command)
+    until((tmp_path / "ready").exists)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(LIMIT_S) == 5
+
+
 def test_it_says_when_the_binary_is_missing(monkeypatch, tmp_path):
     monkeypatch.setattr(base.sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
