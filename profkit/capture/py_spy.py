@@ -201,7 +201,7 @@ def record(flags: Sequence[str], workload: Sequence[str]) -> int:
 
 
 def _hold(
-    workload: Sequence[str], numbering: int, writing: int, mask: set[signal.Signals]
+    workload: Sequence[str], numbering: int, writing: int, mask: set[int | signal.Signals]
 ) -> NoReturn:
     """Start the workload, with signals blocked as in `mask`, and wait for it, as a fork.
 
@@ -283,7 +283,7 @@ def _dump(pid: int, flags: Sequence[str]) -> Dump | None:
     return threads
 
 
-def _allow_tracing(mask: set[signal.Signals]) -> Callable[[], None]:
+def _allow_tracing(mask: set[int | signal.Signals]) -> Callable[[], None]:
     """Return a function that sets `mask` and lets any process trace this one despite Yama."""
     library = ctypes.CDLL(None) if sys.platform == "linux" else None
 

@@ -38,7 +38,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _, listening_fd, *analyses = sys.argv
     _load()
-    job_server.serve(int(listening_fd), _later(analyses))
+    job_server.serve(int(listening_fd), _later(analyses), _run_job)
     importlib.import_module("profkit.__main__").run()
 
 

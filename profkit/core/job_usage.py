@@ -4,7 +4,7 @@ import argparse
 import resource
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def recorded(path: Path | None) -> Iterator[None]:
     resident memory of one process in MiB. Raises `ProfkitError` for a job that ends itself with
     status 0, as code of a plugin may: its outputs are not there.
     """
-    before_s = time.perf_counter()
+    before_s, before_cpu_s = time.perf_counter(), _cpu_s(_used())
     try:
         yield
     except SystemExit as stop:
@@ -38,9 +38,18 @@ def recorded(path: Path | None) -> Iterator[None]:
         raise ProfkitError(f"the job ended itself by sys.exit({stop.code})") from None
     if path is None:
         return
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    used = _used()
     elapsed_s = time.perf_counter() - before_s
-    cpu_s = sum(usage.ru_utime + usage.ru_stime for usage in used)
+    cpu_s = _cpu_s(used) - before_cpu_s
     peak_mib = max(usage.ru_maxrss for usage in used) * _RSS_BYTES / (1 << 20)
     row = f"{elapsed_s:.3f}\t{cpu_s:.3f}\t{peak_mib:.1f}"
     write_atomically(path, f"elapsed_s\tcpu_s\tpeak_mib\n{row}\n".encode())
+
+
+def _used() -> list[resource.struct_rusage]:
+    """Return what this process took, and all those that it started and that have ended."""
+    return [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+
+
+def _cpu_s(used: Iterable[resource.struct_rusage]) -> float:
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)

@@ -6,12 +6,13 @@ A shell, and a Python that loads nothing, take 25 ms of each job, which is longe
 import os
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from profkit.core import registry
 from profkit.process import job_client, job_server
 
 _JOBS = "manifest|convert|analyze|timeline|report"
@@ -82,9 +83,23 @@ class _Job:
             return None  # the shell says why
         try:
             argv = [_unquoted(word) for word in _WORD.findall(self.parsed["words"])]
-            return job_client.handed_over(self.address, argv, (0, log, log), self.environment)
+            streams = (0, log, log)
+            return job_client.handed_over(
+                self.address, argv, streams, self.environment, _kind(argv)
+            )
         finally:
             os.close(log)
+
+
+def _kind(argv: Sequence[str]) -> bytes:
+    """Return whether a process that has done other jobs may do this one.
+
+    Analyses of profkit may, but for the one that looks for patterns, which are other people's too:
+    what these leave behind, none of the others is to find.
+    """
+    command, name, *_ = [*argv, ""]
+    is_own = name in registry.own("profkit.analyze") and name != "causes"
+    return job_client.SHARED if command == "analyze" and is_own else job_client.ALONE
 
 
 def _unquoted(word: str) -> str:

@@ -112,24 +112,33 @@ def end_with(work: Callable[[], object], *, keeps_exit_functions: bool = False) 
     What libraries have registered there to be called at the end is called only if it
     `keeps_exit_functions`.
     """
-    status = 1
+    if not keeps_exit_functions:
+        atexit._clear()  # noqa: SLF001
+    # What is there already is not gone through again and again, so that it stays shared.
+    gc.freeze()
+    end(status_of(work))
+
+
+def status_of(work: Callable[[], object]) -> int:
+    """Do `work`; return, and say, what Python would at the end of a process that does it."""
     try:
-        if not keeps_exit_functions:
-            atexit._clear()  # noqa: SLF001
-        # What is there already is not gone through again and again, so that it stays shared.
-        gc.freeze()
         work()
-        status = 0
-    except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else int(end.code is not None)
-        if isinstance(end.code, str):
-            sys.stderr.write(f"{end.code}\n")
+    except SystemExit as stop:
+        if isinstance(stop.code, str):
+            sys.stderr.write(f"{stop.code}\n")
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except BaseException:  # noqa: BLE001 - as of any process, before its end
         traceback.print_exc()
-    finally:
-        # What Python does at the end of a process, but for the freeing of all objects.
+        return 1
+    return 0
+
+
+def end(status: int) -> NoReturn:
+    """End this fork as Python ends a process, but for the freeing of all objects."""
+    try:
         threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
         atexit._run_exitfuncs()  # noqa: SLF001
+    finally:
         with suppress(OSError):
             sys.stdout.flush()
             sys.stderr.flush()

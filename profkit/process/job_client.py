@@ -11,6 +11,12 @@ if TYPE_CHECKING:
 LENGTH_BYTES = 4
 """Of the number, first, that says how long the message is."""
 
+SHARED = b"s"
+"""Before that number: the job may be done in a process that has done others."""
+
+ALONE = b"a"
+"""Before that number: it must be the only one of its process."""
+
 _C_INT = 4
 END_BYTES = 32
 """More than the line has that says how a job ended, and the seconds of CPU that it took."""
@@ -38,13 +44,14 @@ def handed_over(
     argv: "Sequence[str]",
     streams: "Sequence[int]" = (0, 1, 2),
     environment: "Mapping[str, str]" = os.environ,
+    kind: bytes = ALONE,
 ) -> int | None:
     """Return how `argv` ended in a fork of the server at `path`: minus a signal, or a status.
 
-    Its standard input, output and errors are the descriptors `streams`. None if there is no server,
-    or it was killed.
+    Its standard input, output and errors are the descriptors `streams`; `kind` is `ALONE` or
+    `SHARED`. None if there is no server, or it was killed.
     """
-    connection = begun(path, message(argv, environment), streams)
+    connection = begun(path, message(argv, environment), streams, kind)
     if connection is None:
         return None
     try:
@@ -56,7 +63,9 @@ def handed_over(
     return int(end.split()[0]) if end else None
 
 
-def begun(path: str, job: bytes, streams: "Sequence[int]") -> "_socket.socket | None":
+def begun(
+    path: str, job: bytes, streams: "Sequence[int]", kind: bytes = ALONE
+) -> "_socket.socket | None":
     """Return the connection to the `job`, a `message`, that the server at `path` begins now.
 
     It receives how the job ends; when it is closed, or nothing more is sent, the job is killed.
@@ -70,7 +79,7 @@ def begun(path: str, job: bytes, streams: "Sequence[int]") -> "_socket.socket | 
     try:
         connection.connect(path)
         passed = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptors)]
-        connection.sendmsg([len(job).to_bytes(LENGTH_BYTES, "big")], passed)
+        connection.sendmsg([kind, len(job).to_bytes(LENGTH_BYTES, "big")], passed)
         connection.sendall(job)
     except OSError:
         connection.close()

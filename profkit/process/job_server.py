@@ -15,7 +15,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -24,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from profkit.process import forked, job_client
+from profkit.process import forked, job_client, job_fork
 from profkit.process.malloc import uncollected
 
 _WAITING = 128
@@ -134,7 +133,7 @@ def _serve_in_fork(
         os.close(workflow)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         load()
-        serve(listening.detach(), later)
+        serve(listening.detach(), later, run_job)
         sys.exit(run_job())
 
     forked.end_with(work)
@@ -147,18 +146,46 @@ def stop() -> None:
         end()
 
 
-def serve(listening_fd: int, later: Iterable[Callable[[], object]] = ()) -> None:
+def serve(
+    listening_fd: int,
+    later: Iterable[Callable[[], object]] = (),
+    run_shared: Callable[[], int] | None = None,
+) -> None:
     """Fork for each job; return in the fork, which is then as the job's own process would be.
 
-    Once one works, each of `later` loads what that needs not, while no other is to be begun. The
-    server ends when its jobs have ended and standard input does, which the workflow holds open.
+    Once one works, each of `later` loads what that needs not, while no other is to be begun. Jobs
+    that may share a process are done by `run_shared`, which returns their status, one after the
+    other in the same fork; see `job_fork.share`. The server ends when its jobs have ended and
+    standard input does, which the workflow holds open.
     """
     gc.collect()
     gc.freeze()
-    connection = _Server(socket.socket(fileno=listening_fd), [*later]).next_job()
-    if connection is None:
+    server = _Server(socket.socket(fileno=listening_fd), [*later], run_shared is not None)
+    begun = server.next_job()
+    if begun is None:
         os._exit(0)
-    _become(connection)
+    connection, channel = begun
+    if channel and run_shared:
+        job_fork.share(connection, channel, run_shared)
+    job_fork.become(connection)
+
+
+@dataclass(slots=True)
+class _Fork:
+    """A process that does a job, or waits for one more."""
+
+    pid: int
+    descriptor: int
+    """Readable when it has ended."""
+
+    connection: socket.socket | None
+    """Of the job that it does; None while it waits."""
+
+    channel: socket.socket | None
+    """Through which it takes one more job; None if it takes no other."""
+
+    unloaded: int
+    """How many things this process had not loaded when it was made."""
 
 
 @dataclass
@@ -169,96 +196,129 @@ class _Server:
     later: list[Callable[[], object]]
     """What remains to be called once a job works."""
 
-    selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
-    running: dict[int, tuple[int, socket.socket]] = field(default_factory=dict)
-    """Process id and connection of each job, by the descriptor that tells when it has ended."""
+    shares: bool
+    """Whether a fork may do several jobs."""
 
+    selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
+    forks: list[_Fork] = field(default_factory=list)
     told_s: float = 0.0
     """CPU time of this process that was told as that of a job."""
 
-    def next_job(self) -> socket.socket | None:
-        """Return the connection of a job in its fork, and None in the server at its end."""
-        for descriptor in (_WORKFLOW, self.listening.fileno()):
-            self.selector.register(descriptor, selectors.EVENT_READ)
-        is_open = True
-        while is_open or self.running:
-            is_loading = bool(self.running and self.later)
+    is_open: bool = True
+    """Whether there may be more jobs."""
+
+    def next_job(self) -> tuple[socket.socket, socket.socket | None] | None:
+        """Return the connection of a job and the channel, in a fork; None here at the end."""
+        self._wait_for(_WORKFLOW, self._closed)
+        self._wait_for(self.listening, self._accepted)
+        while self.is_open or self.forks:
+            is_loading = bool(self.later) and any(fork.connection for fork in self.forks)
             ready = self.selector.select(0 if is_loading else None)
             if is_loading and not ready:
                 self._load_next()
             for key, _ in ready:
-                if key.fd == self.listening.fileno():
-                    if connection := self._forked():
-                        return connection
-                elif key.fd == _WORKFLOW:
-                    is_open = False
-                    self.selector.unregister(_WORKFLOW)
-                else:
-                    self._ended(key.fd)
+                if begun := key.data():
+                    return begun  # type: ignore[no-any-return]
         shutil.rmtree(Path(self.listening.getsockname()).parent)
         return None
 
-    def _forked(self) -> socket.socket | None:
-        """Return the connection of the next job in its fork, and None in the server."""
+    def _closed(self) -> None:
+        """End as soon as no job works."""
+        self.is_open = False
+        self.selector.unregister(_WORKFLOW)
+        self._dismiss_waiting()
+
+    def _accepted(self) -> tuple[socket.socket, socket.socket | None] | None:
+        """Begin the next job; return its connection and the channel in its fork."""
         connection, _ = self.listening.accept()
+        is_shared = self.shares and job_fork.may_share(connection)
+        if is_shared and self._handed_on(connection):
+            return None
+        here, there = socket.socketpair(type=socket.SOCK_SEQPACKET) if is_shared else (None, None)
         if pid := os.fork():
-            descriptor = os.pidfd_open(pid)
-            self.running[descriptor] = (pid, connection)
-            self.selector.register(descriptor, selectors.EVENT_READ)
+            fork = _Fork(pid, os.pidfd_open(pid), connection, here, len(self.later))
+            self.forks.append(fork)
+            self._wait_for(fork.descriptor, partial(self._ended, fork))
+            if here and there:
+                there.close()
+                self._wait_for(here, partial(self._done, fork))
             return None
         # Held open here, a connection would not end with the job that it belongs to.
-        for descriptor, (_, other) in self.running.items():
-            os.close(descriptor)
-            other.close()
+        for fork in self.forks:
+            os.close(fork.descriptor)
+            _close(fork.connection, fork.channel)
+        _close(here, self.listening)
         self.selector.close()
-        self.listening.close()
-        return connection
+        return connection, there
+
+    def _wait_for(self, what: socket.socket | int, then: Callable[[], object]) -> None:
+        self.selector.register(what, selectors.EVENT_READ, then)
+
+    def _handed_on(self, connection: socket.socket) -> bool:
+        """Say whether a fork that waits has taken the job of `connection`."""
+        for fork in self.forks:
+            if fork.connection is None and fork.channel:
+                try:
+                    socket.send_fds(fork.channel, [job_fork.ONE_MORE], [connection.fileno()])
+                except OSError:
+                    continue  # it has just ended
+                fork.connection = connection
+                return True
+        return False
 
     def _load_next(self) -> None:
         with uncollected():
             self.later.pop(0)()
         gc.freeze()
+        self._dismiss_waiting()
 
-    def _ended(self, descriptor: int) -> None:
-        self.selector.unregister(descriptor)
-        os.close(descriptor)
-        pid, connection = self.running.pop(descriptor)
-        _, status, used = os.wait4(pid, 0)
+    def _dismiss_waiting(self) -> None:
+        for fork in self.forks:
+            if fork.connection is None:
+                self._dismiss(fork)
+
+    def _dismiss(self, fork: _Fork) -> None:
+        """Let `fork` end: it does no other job."""
+        if fork.channel:
+            self.selector.unregister(fork.channel)
+            fork.channel.close()
+            fork.channel = None
+
+    def _done(self, fork: _Fork) -> None:
+        """Tell the end of a job after which `fork` waits for one more, if that is of use."""
+        if fork.channel is None:
+            return  # its end was seen first
+        try:
+            cpu = fork.channel.recv(job_client.END_BYTES)
+        except ConnectionError:
+            cpu = b""
+        if cpu:
+            self._tell(fork, 0, float(cpu))
+        if not cpu or not self.is_open or fork.unloaded != len(self.later):
+            self._dismiss(fork)
+
+    def _ended(self, fork: _Fork) -> None:
+        self.selector.unregister(fork.descriptor)
+        os.close(fork.descriptor)
+        self._dismiss(fork)
+        self.forks.remove(fork)
+        _, status, used = os.wait4(fork.pid, 0)
+        self._tell(fork, os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime)
+
+    def _tell(self, fork: _Fork, status: int, cpu_s: float) -> None:
+        """Say to who waits for the job of `fork`, if it has one, how that ended."""
+        if fork.connection is None:
+            return
         # With what this process has loaded for it.
         own_s, self.told_s = time.process_time() - self.told_s, time.process_time()
-        cpu_s = used.ru_utime + used.ru_stime + own_s
-        with connection:
-            try:
-                connection.sendall(f"{os.waitstatus_to_exitcode(status)} {cpu_s:.2f}\n".encode())
-            except OSError:
-                return  # the command was killed meanwhile
+        with fork.connection as connection:
+            fork.connection = None
+            # The command may have been killed meanwhile.
+            with suppress(OSError):
+                connection.sendall(f"{status} {cpu_s + own_s:.2f}\n".encode())
 
 
-def _become(connection: socket.socket) -> None:
-    """Take over all that belongs to the command at the other end of `connection`."""
-    length, streams, _, _ = socket.recv_fds(connection, job_client.LENGTH_BYTES, 3)
-    sent = connection.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL)
-    folder, argv, environment = job_client.parsed(sent)
-    for descriptor, stream in enumerate(streams):
-        os.dup2(stream, descriptor)
-        os.close(stream)
-    forked.open_streams()
-    os.chdir(folder)
-    os.environ.clear()
-    os.environ.update(environment)
-    sys.argv[1:] = argv
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    # Not in the thread: the job may be importing, or forgetting, modules by then.
-    from profkit.process import process_tree  # noqa: PLC0415 - not in the command
-
-    watching = (connection, process_tree.kill_all)
-    name = "profkit end with command"
-    threading.Thread(target=_end_with_command, args=watching, name=name, daemon=True).start()
-
-
-def _end_with_command(connection: socket.socket, kill_all: Callable[[], object]) -> None:
-    """End this job, and all that it started, when its command was killed."""
-    connection.recv(1)
-    kill_all()
-    # Not os._exit, which a rank takes for the end of its program.
-    os.kill(os.getpid(), signal.SIGKILL)
+def _close(*sockets: socket.socket | None) -> None:
+    for each in sockets:
+        if each:
+            each.close()

@@ -37,8 +37,9 @@ def has_workflow_ended(environment: Mapping[str, str] = os.environ) -> bool:
 
 def end_with_workflow() -> None:
     """End this process and all that it starts soon after the workflow."""
-    if VARIABLE in os.environ:
-        name = "profkit end with workflow"
+    name = "profkit end with workflow"
+    is_watched = any(thread.name == name for thread in threading.enumerate())
+    if VARIABLE in os.environ and not is_watched:
         threading.Thread(target=_wait_for_workflow, name=name, daemon=True).start()
 
 

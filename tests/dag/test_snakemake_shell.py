@@ -26,8 +26,9 @@ def job(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
 
-    def hand_over(address, argv, streams, environment):
+    def hand_over(address, argv, streams, environment, kind):
         assert address == "/server"
+        job.kinds.append(kind)
         os.write(streams[1], f"server {json.dumps(argv)} {environment['PROFKIT_TEST']}\n".encode())
         return job.status
 
@@ -39,7 +40,7 @@ def job(monkeypatch, tmp_path):
         log = tmp_path / "job.log"
         return status, log.read_text() if log.exists() else ""
 
-    job = SimpleNamespace(status=0, run=run)
+    job = SimpleNamespace(status=0, run=run, kinds=[])
     monkeypatch.setattr(job_client, "handed_over", hand_over)
     monkeypatch.setattr(job_server, "address", lambda: "/server")
     return job
@@ -91,6 +92,12 @@ SHELL_ONLY = {
 def test_what_only_a_shell_understands_is_for_a_shell(job, command):
     status, log = job.run(command)
     assert (status, log.split()[0]) == (0, "shell")
+
+
+def test_only_analyses_of_profkit_share_a_process(job):
+    for command in ("analyze idle --out x", "analyze causes", "analyze mine", "analyze", "report"):
+        job.run(f"profkit {command} > job.log 2>&1")
+    assert job.kinds == [job_client.SHARED, *[job_client.ALONE] * 4]
 
 
 def test_another_environment_is_for_a_shell(job):

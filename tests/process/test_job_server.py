@@ -16,8 +16,10 @@ from tests.waiting import LIMIT_S, until
 ROOT = Path(__file__).parents[2]
 COMMAND = (
     "import sys; from profkit.process.job_client import handed_over;"
-    "status = handed_over(sys.argv[1], sys.argv[2:]); print('status', status)"
+    "_, kind, path, *argv = sys.argv; status = handed_over(path, argv, kind=kind.encode());"
+    "print('status', status)"
 )
+OUTPUT = "to the output\nstatus 0\n"
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +35,11 @@ def server():
         assert not process.is_running()
 
 
-def begin(*argv, address=None, **options):
+def begin(*argv, address=None, kind=job_client.ALONE, **options):
     """Start a command that hands its job over, to the server of this process if none is named."""
+    address = address or job_server.address()
     return subprocess.Popen(
-        [sys.executable, "-c", COMMAND, address or job_server.address(), *map(str, argv)],
+        [sys.executable, "-c", COMMAND, kind.decode(), address, *map(str, argv)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -49,7 +52,7 @@ def test_a_job_has_the_streams_folder_and_environment_of_its_command(server, tmp
     environment = os.environ | {"PROFKIT_TEST": "with 'quotes' and \n a line"}
     output, errors = begin("analyze", "describe", made, cwd=tmp_path, env=environment).communicate()
     found = json.loads(made.read_text())
-    assert (output, errors) == ("to the output\nstatus 0\n", "to the errors\n")
+    assert (output, errors) == (OUTPUT, "to the errors\n")
     assert found["parent"] == server.pid
     assert found["cwd"] == str(tmp_path)
     assert found["argv"] == ["analyze", "describe", str(made)]
@@ -74,6 +77,61 @@ def test_a_job_ends_with_its_command_and_so_does_what_it_started(tmp_path):
     command = begin("report", "linger", made)
     until(lambda: made.is_file() and len(made.read_text().split()) == 2)
     processes = [psutil.Process(int(pid)) for pid in made.read_text().split()]
+    command.kill()
+    command.communicate()
+    until(lambda: all(map(has_ended, processes)))
+
+
+def shared(*argv, **options):
+    """Do a job that may share a process; return the status and what it wrote of itself."""
+    command = begin("analyze", *argv, kind=job_client.SHARED, **options)
+    output, _ = command.communicate()
+    made = Path(argv[-1])
+    return int(output.split()[-1]), json.loads(made.read_text() if made.is_file() else "{}")
+
+
+@pytest.mark.usefixtures("server")
+def test_jobs_that_may_share_a_process_find_it_as_their_own(tmp_path):
+    first = shared("describe", tmp_path / "1", cwd=tmp_path, env=os.environ | {"A": "a"})
+    second = shared("describe", tmp_path / "2", cwd=ROOT, env=os.environ | {"B": "b"})
+    assert (first[0], second[0]) == (0, 0)
+    (_, first), (_, second) = first, second
+    assert second["process"] == first["process"]
+    assert (first["cwd"], second["cwd"]) == (str(tmp_path), str(ROOT))
+    assert second["argv"] == ["analyze", "describe", str(tmp_path / "2")]
+    assert second["environment"] == os.environ | {"B": "b"}
+    assert begin("analyze", "describe", tmp_path / "3").communicate()[0] == OUTPUT
+    assert json.loads((tmp_path / "3").read_text())["process"] != first["process"]
+
+
+LEAVING = ("refuse", "crash", "grow", "leave_thread", "leave_process", "wait_for_process")
+
+
+@pytest.mark.parametrize("left", LEAVING)
+@pytest.mark.usefixtures("server")
+def test_a_process_that_a_job_leaves_other_than_it_was_does_no_more(left, tmp_path):
+    _, first = shared("describe", tmp_path / "1")
+    status, _ = shared(left, tmp_path / "2")
+    assert status == {"refuse": 3, "crash": -signal.SIGSEGV}.get(left, 0)
+    assert (tmp_path / "2.pid").read_text() == str(first["process"])
+    _, third = shared("describe", tmp_path / "3")
+    assert third["process"] != first["process"]
+
+
+@pytest.mark.usefixtures("server")
+def test_each_of_several_jobs_says_what_python_warns_of_once(tmp_path):
+    for _ in range(2):
+        command = begin("analyze", "warn", tmp_path / "1", kind=job_client.SHARED)
+        assert command.communicate()[1].count("UserWarning: of this job") == 1
+
+
+@pytest.mark.usefixtures("server")
+def test_the_second_job_of_a_process_ends_with_its_command(tmp_path):
+    _, first = shared("describe", tmp_path / "1")
+    command = begin("analyze", "linger", tmp_path / "2", kind=job_client.SHARED)
+    until(lambda: (tmp_path / "2").is_file() and len((tmp_path / "2").read_text().split()) == 2)
+    processes = [psutil.Process(int(pid)) for pid in (tmp_path / "2").read_text().split()]
+    assert processes[0].pid == first["process"]
     command.kill()
     command.communicate()
     until(lambda: all(map(has_ended, processes)))
