@@ -24,6 +24,7 @@ from profkit.analyze.division.rank_causes import (
     one_by_one,
     tree_of,
 )
+from profkit.analyze.division.unrecorded_gpu import unrecorded_gpu
 from profkit.analyze.shared.large_table import LargeTable
 from profkit.analyze.shared.representative_ranks import left_out, representative
 from profkit.analyze.shared.step_spans import operator_spans
@@ -36,6 +37,10 @@ from profkit.tables.rank_clocks import matched_collectives
 
 _MS = 1e6
 _SAMPLER = "torch_profiler"
+_NOTHING = (
+    "neither operators nor kernels were recorded: start the profiler in the process that works,"
+    " before the work, and stop it after"
+)
 _PARTS = "modules, operators and lines"
 _COMPUTING = ("gpu_computing", "cpu_operators")
 _SAMPLED = ("processes", "sampled_steps")
@@ -99,7 +104,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     """
     recorded = _recorded(cpu_ops, kernels, runtime_calls)
     if not recorded["cpu_ops"] + recorded["kernels"]:
-        return Result.abstain("causes", "neither operators nor kernels were recorded")
+        return Result.abstain("causes", _NOTHING)
     on_cpu = operator_spans(cpu_ops)
     on_gpu, launched = divided_ranks.placed_spans(kernels, runtime_calls)
     found = periods(watched(steps, on_cpu, on_gpu, collectives), on_cpu, on_gpu, config.skip_first)
@@ -124,7 +129,8 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         has_python=len(python) + len(sampled["samples"]) > 0,
         queued=max(one.queued for one in ranks),
         computing=_computing(rows[rows["rank"] == shown]),
-        **_counted(steps, recorded, launched, devices),
+        unrecorded_gpu=unrecorded_gpu(cpu_ops, kernels, runtime_calls, devices),
+        **_counted(steps, recorded, launched),
     )
     known = {"hardware": hardware, "behaviour": behaviour, "steps": steps, "devices": devices}
     known |= {"annotations": annotations, "collectives": collectives, "processes": processes}
@@ -167,12 +173,9 @@ def _recorded(cpu_ops: LargeTable, kernels: LargeTable, calls: LargeTable) -> di
 
 
 def _counted(
-    steps: pd.DataFrame,
-    recorded: Mapping[str, int],
-    launched: Mapping[str, int],
-    devices: pd.DataFrame,
+    steps: pd.DataFrame, recorded: Mapping[str, int], launched: Mapping[str, int]
 ) -> dict[str, Any]:
-    """Return how much was recorded, and whether the CPU or the GPU is missing."""
+    """Return how much was recorded, and whether the CPU is missing."""
     kernels, calls = launched["kernels"], recorded["calls"]
     return {
         "steps": steps["step"].nunique(),
@@ -181,7 +184,6 @@ def _counted(
         "unlaunched": launched["unlaunched"],
         "rows": recorded["cpu_ops"] + kernels + calls,
         "has_cpu": bool(recorded["cpu_ops"] or calls),
-        "lacks_gpu": not kernels and bool(len(devices) or calls),
     }
 
 

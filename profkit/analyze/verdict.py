@@ -74,7 +74,8 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a result)
             confidence=Confidence.LOW,
         )
     else:
-        return Result.abstain("the verdict", "no time of a step was divided")
+        known = [one.reason for one in causes.abstentions] if causes else []
+        return Result.abstain("the verdict", (*known, "no time of a step was divided")[0])
     if memory and memory.is_limit:
         timed = replace(timed, limiter=Limiter.MEMORY, headline=memory.headline)
     return Result(verdict=replace(timed, memory=memory, kernels=kernels))

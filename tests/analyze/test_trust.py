@@ -45,7 +45,7 @@ GOOD = trust.Seen(
     kernels=1000,
     unlaunched=0,
     has_cpu=True,
-    lacks_gpu=False,
+    unrecorded_gpu="",
     steps=4,
     rows=5000,
     computing=0.4,
@@ -86,7 +86,7 @@ CASES = {
         noted("1,399 of 1,401 launches have no work on a device in the file."),
         trust.EVERYTHING,
     ),
-    "GPU": ({"lacks_gpu": True}, trust.EVERYTHING),
+    "GPU": ({"unrecorded_gpu": "The GPU worked."}, trust.EVERYTHING),
     "CPU": ({"has_cpu": False}, ("gpu_idle",)),
     "launches": ({"unlaunched": 300}, ()),
 }

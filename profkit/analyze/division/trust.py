@@ -69,8 +69,8 @@ class Seen:
     has_cpu: bool
     """Whether anything of the CPU was recorded."""
 
-    lacks_gpu: bool
-    """Whether there is a GPU, or work was launched on one, and none of that was recorded."""
+    unrecorded_gpu: str
+    """What is missing of a GPU where no kernel was recorded, "" if nothing."""
 
     steps: int
     """Steps that were recorded, those left out included."""
@@ -171,13 +171,8 @@ def _of_events(seen: Seen) -> Iterator[Trust]:
             message=f"Only {seen.rows} operators, kernels and calls were recorded: an excerpt.",
             silences=EVERYTHING,
         )
-    if seen.lacks_gpu:
-        yield Trust(
-            check="GPU",
-            passed=False,
-            message="The GPU worked and was not recorded.",
-            silences=EVERYTHING,
-        )
+    if missing := seen.unrecorded_gpu:
+        yield Trust(check="GPU", passed=False, message=missing, silences=EVERYTHING)
     if not seen.kernels:
         return
     if not seen.has_cpu:

@@ -1,0 +1,35 @@
+"""A recording without a kernel tells whether a GPU worked, and of one that may have."""
+
+import pytest
+
+from profkit.analyze.division.unrecorded_gpu import MAY_HAVE_WORKED, WORKED, unrecorded_gpu
+from profkit.analyze.shared.large_table import LargeTable
+from profkit.tables import schema
+
+GPU = [{"device": 0, "name": "NVIDIA A100"}]
+CASES = {
+    "a launch": (["aten::mm"], ["cudaLaunchKernel"], [], WORKED),
+    "a copy": (["aten::copy_"], ["hipMemcpyWithStream"], [], WORKED),
+    "an operator of cuDNN": (["aten::cudnn_convolution"], [], [], WORKED),
+    "attention of GPUs": (["aten::_scaled_dot_product_flash_attention"], [], [], WORKED),
+    "memory for a GPU": (["aten::_pin_memory", "aten::mkldnn_linear"], [], GPU, WORKED),
+    "a GPU in the machine": (["aten::mm"], [], GPU, MAY_HAVE_WORKED),
+    "a GPU that is recorded": (["aten::mm"], ["cudaDeviceSynchronize"], GPU, ""),
+    "operators of CPUs": (["aten::mkldnn_convolution"], [], GPU, ""),
+    "attention of CPUs": (["aten::_scaled_dot_product_flash_attention_for_cpu"], [], GPU, ""),
+    "no GPU": (["aten::mm"], [], [], ""),
+    "nothing": ([], [], [], ""),
+}
+
+
+def large(table, rows):
+    return LargeTable.of(schema.frame(table, rows))
+
+
+@pytest.mark.parametrize(("names", "calls", "devices", "missing"), CASES.values(), ids=CASES)
+def test_what_was_recorded_tells_whether_a_gpu_worked(names, calls, devices, missing):
+    ops = large("cpu_ops", [{"name": name} for name in names])
+    made = large("runtime_calls", [{"name": name} for name in calls])
+    known = schema.frame("devices", devices)
+    assert unrecorded_gpu(ops, large("kernels", []), made, known) == missing
+    assert unrecorded_gpu(ops, large("kernels", [{"name": "gemm"}]), made, known) == ""
