@@ -36,7 +36,8 @@ def headline(limiter: Limiter, causes: Sequence[Cause], step_ms: float, per: str
     elif START_UP in top.id:
         text = f"One-off start-up {milliseconds(top.ms_per_step)} {whole}: no steady step."
     else:
-        text = _sentence(top, causes, whole)
+        unknown = "Not enough recorded: " if limiter is Limiter.UNKNOWN else ""
+        text = f"{unknown}{_sentence(top, causes, whole)}"
     return _short(text)
 
 

@@ -26,6 +26,7 @@ _LINES = {
 _REMEDIES = {
     "GPU": {"nsys": "add `--trace=cuda,nvtx`", "": "add `ProfilerActivity.CUDA`"},
     "CPU": {"nsys": "add `--trace=cuda,nvtx`", "": "add `ProfilerActivity.CPU`"},
+    "operators": {"": "add `ProfilerActivity.CPU`"},
     "GPU work": {"": "record replays of a CUDA graph instead of its capture"},
     "clocks": {"": "synchronise the clocks of the hosts (NTP or PTP)"},
     "excerpt": {"": "keep the whole trace"},

@@ -112,10 +112,9 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         return Result.abstain("causes", "what was recorded took no time")
     matched = matched_collectives(collectives)
     python = kept_calls(python_calls, on_gpu)
-    tables: dict[str, pd.DataFrame | LargeTable] = {"ops": cpu_ops, "kernels": kernels}
     sampled = divided_ranks.sampled_tables(samples=samples, threads=threads, pauses=pauses)
-    tables |= {"calls": runtime_calls, "python": python, **sampled}
-    tables["collectives"] = divided_ranks.with_late_rank(matched)
+    tables: dict[str, Any] = {"ops": cpu_ops, "kernels": kernels, "calls": runtime_calls, **sampled}
+    tables |= {"python": python, "collectives": divided_ranks.with_late_rank(matched)}
     chosen, count = _with_parts(found, config.most_ranks)
     ranks = one_by_one(found, tables, chosen, keeps_all=_are_few(python, recorded))
     shown = decisive(rows := tree_of(ranks))
@@ -129,8 +128,8 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         has_python=len(python) + len(sampled["samples"]) > 0,
         queued=max(one.queued for one in ranks),
         computing=_computing(rows[rows["rank"] == shown]),
+        **_counted(steps, recorded, launched, recordings),
         unrecorded_gpu=unrecorded_gpu(cpu_ops, kernels, runtime_calls, devices),
-        **_counted(steps, recorded, launched),
     )
     known = {"hardware": hardware, "behaviour": behaviour, "steps": steps, "devices": devices}
     known |= {"annotations": annotations, "collectives": collectives, "processes": processes}
@@ -173,9 +172,12 @@ def _recorded(cpu_ops: LargeTable, kernels: LargeTable, calls: LargeTable) -> di
 
 
 def _counted(
-    steps: pd.DataFrame, recorded: Mapping[str, int], launched: Mapping[str, int]
+    steps: pd.DataFrame,
+    recorded: Mapping[str, int],
+    launched: Mapping[str, int],
+    recordings: Recordings,
 ) -> dict[str, Any]:
-    """Return how much was recorded, and whether the CPU is missing."""
+    """Return how much was recorded, and whether the CPU or its operators are missing."""
     kernels, calls = launched["kernels"], recorded["calls"]
     return {
         "steps": steps["step"].nunique(),
@@ -184,6 +186,7 @@ def _counted(
         "unlaunched": launched["unlaunched"],
         "rows": recorded["cpu_ops"] + kernels + calls,
         "has_cpu": bool(recorded["cpu_ops"] or calls),
+        "lacks_operators": not recorded["cpu_ops"] and _SAMPLER in recordings,
     }
 
 

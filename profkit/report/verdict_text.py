@@ -228,6 +228,7 @@ _IN_SHORT = {
     "excerpt": "only an excerpt was recorded",
     "GPU": "the GPU was not recorded",
     "CPU": "the CPU was not recorded",
+    "operators": "no operator was recorded",
     "launches": "launches of kernels were not recorded",
     "GPU work": "the GPU work of most launches was not recorded",
     "machine": "the machine was busy",

@@ -45,6 +45,7 @@ GOOD = trust.Seen(
     kernels=1000,
     unlaunched=0,
     has_cpu=True,
+    lacks_operators=False,
     unrecorded_gpu="",
     steps=4,
     rows=5000,
@@ -88,6 +89,7 @@ CASES = {
     ),
     "GPU": ({"unrecorded_gpu": "The GPU worked."}, trust.EVERYTHING),
     "CPU": ({"has_cpu": False}, ("gpu_idle",)),
+    "operators": ({"lacks_operators": True}, ()),
     "launches": ({"unlaunched": 300}, ()),
 }
 

@@ -98,7 +98,7 @@ def judged(*, imported="trace", **given):
         (
             {"gpu_idle.not_recorded": 90, "gpu_computing": 10},
             Limiter.UNKNOWN,
-            "GPU idle 90 of 100 ms per step: 90 ms not_recorded.",
+            "Not enough recorded: GPU idle 90 of 100 ms per step: 90 ms not_recorded.",
         ),
         (
             {"gpu_idle.start_up.cudaFree": 90, "gpu_computing": 10},

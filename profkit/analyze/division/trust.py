@@ -69,6 +69,9 @@ class Seen:
     has_cpu: bool
     """Whether anything of the CPU was recorded."""
 
+    lacks_operators: bool
+    """Whether a profiler that records operators recorded none, but calls of the runtime."""
+
     unrecorded_gpu: str
     """What is missing of a GPU where no kernel was recorded, "" if nothing."""
 
@@ -171,6 +174,11 @@ def _of_events(seen: Seen) -> Iterator[Trust]:
             message=f"Only {seen.rows} operators, kernels and calls were recorded: an excerpt.",
             silences=EVERYTHING,
         )
+    yield from _of_sides(seen)
+
+
+def _of_sides(seen: Seen) -> Iterator[Trust]:
+    """Yield what is wrong where the GPU, the CPU or what ties them was not recorded."""
     if missing := seen.unrecorded_gpu:
         yield Trust(check="GPU", passed=False, message=missing, silences=EVERYTHING)
     if not seen.kernels:
@@ -181,6 +189,12 @@ def _of_events(seen: Seen) -> Iterator[Trust]:
             passed=False,
             message="The CPU was not recorded: why the GPU is idle is unknown.",
             silences=("gpu_idle",),
+        )
+    elif seen.lacks_operators:
+        yield Trust(
+            check="operators",
+            passed=False,
+            message="No operator was recorded: for which code the GPU waits is unknown.",
         )
     elif (share := seen.unlaunched / seen.kernels) > _MOST_UNKNOWN:
         yield Trust(
