@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Locator, Page, Route
 
 from tests.report.conftest import report_of
 from tests.report.demo import HOSTILE, MARKUP
+from tests.waiting import until
 
 NOT_KNOWN = "\u2013"
 GROUND = "getComputedStyle(document.body).backgroundColor"
@@ -505,7 +506,7 @@ def test_a_link_restores_a_table_and_back_undoes_what_was_chosen(watched):
     for _ in ("the link", "the overview", "a column", "the order"):
         page.go_back()
     kernels.locator("[aria-sort=descending]").wait_for(state="detached")
-    assert column(kernels, 1) == first
+    until(lambda: column(kernels, 1) == first)
     assert watched.complaints == []
 
 
