@@ -26,6 +26,7 @@ OPS = "cpu_ops"
 
 _CALLS = "runtime_calls"
 _LEAST_OPS = 1 << 18
+_MOST_RUNS = 64
 _EVER = np.iinfo(np.int64)
 
 
@@ -33,18 +34,25 @@ _EVER = np.iinfo(np.int64)
 class Span:
     """What lies between two cuts: operators by number, what has none by its time."""
 
-    ops: Range
+    ops: Sequence[Range]
+    """Operators are in the order of time within a run, of which each thread may have one."""
+
     ns: Range
 
     def holds(self, rows: pd.DataFrame) -> NDArray[np.bool_]:
         """Tell which `rows` of any table are in it."""
         op, time = (rows[name].to_numpy(np.int64) for name in ("op", _time_of(rows.columns)))
-        by_op = (op >= self.ops[0]) & (op < self.ops[1])
+        by_op = np.any([(op >= first) & (op < last) for first, last in self.ops], axis=0)
         return np.where(op >= 0, by_op, (time >= self.ns[0]) & (time < self.ns[1]))
+
+    def until(self, other: "Span") -> "Span":
+        """Return this span with all that follows it until the end of the `other`."""
+        ops = zip(self.ops, other.ops, strict=True)
+        return Span([(own[0], last[1]) for own, last in ops], (self.ns[0], other.ns[1]))
 
     def may_be_in(self, ops: Range, when: Range) -> bool:
         """Tell whether a group of rows may have some that are in it, see `ranges`."""
-        by_op = ops[1] >= self.ops[0] and ops[0] < self.ops[1]
+        by_op = any(ops[1] >= first and ops[0] < last for first, last in self.ops)
         return by_op or (ops[0] < 0 and when[1] >= self.ns[0] and when[0] < self.ns[1])
 
 
@@ -65,12 +73,33 @@ def spans(tables: Tables) -> list[Span]:
     """Return the parts of the recording of one rank; none if it cannot be cut."""
     if not _is_of_one_repeat(tables):
         return []
-    edges = [(_EVER.min, _EVER.min)]
-    for op, time in _without_calls_across(_cuts(tables), tables).tolist():
-        if op >= max(edges[-1][0], 0) + _LEAST_OPS:
-            edges.append((op, time))
-    edges.append((_EVER.max, _EVER.max))
-    return [Span((first[0], last[0]), (first[1], last[1])) for first, last in pairwise(edges)]
+    cuts = _Cuts()
+    for columns in tables[OPS](("op", "parent", "start_ns", "end_ns", "step")):
+        back = np.flatnonzero(np.diff(columns[2]) < 0) + 1
+        for first, last in pairwise([0, *back.tolist(), len(columns[0])]):
+            if first < last and not cuts.add(*(column[first:last] for column in columns)):
+                return []
+    _leave_out_across(cuts, tables)
+    return _apart(cuts)
+
+
+def _apart(cuts: "_Cuts") -> list[Span]:
+    """Return the spans between those `cuts` that have enough operators between them."""
+    bounds = cuts.bounds
+    edges, reached = [], sum(cuts.firsts)
+    for at, total in enumerate(bounds.sum(axis=0).tolist()):
+        if total >= reached + _LEAST_OPS:
+            edges.append(at)
+            reached = total
+    times = [_EVER.min, *cuts.times[edges].tolist(), _EVER.max]
+    runs = [
+        [first, *own[edges].tolist(), last]
+        for first, own, last in zip(
+            [_EVER.min, *cuts.firsts[1:]], bounds, [*cuts.firsts[1:], _EVER.max], strict=True
+        )
+    ]
+    between = zip(*(pairwise(run) for run in runs), strict=True)
+    return [Span(ops, ns) for ops, ns in zip(between, pairwise(times), strict=True)]
 
 
 def _time_of(names: "Sequence[str] | pd.Index[str]") -> str:
@@ -92,27 +121,80 @@ def _is_of_one_repeat(tables: Tables) -> bool:
     return len(repeats) == 1
 
 
-def _cuts(tables: Tables) -> NDArray[np.int64]:
-    """Return the number and the start of the operators that a part may begin with."""
-    cuts = np.empty((0, 3), dtype=np.int64)
-    reach, highest, before = _EVER.min, -1, -1
-    for op, parent, start, end, step in tables[OPS](("op", "parent", "start_ns", "end_ns", "step")):
-        if (np.diff(op, prepend=before) <= 0).any():
-            return cuts[:0, :2]
-        reaches = np.maximum.accumulate(np.r_[reach, end])
-        steps = np.maximum.accumulate(np.r_[highest, step])
+class _Cuts:
+    """Instants at which parts may begin: those of operators of the first run, as all come."""
+
+    def __init__(self) -> None:
+        """Know no operator so far."""
+        self.times = np.empty(0, dtype=np.int64)
+        self.firsts: list[int] = []
+        """The first operator of each run, in which none starts before the one before it."""
+        self._steps = self.times
+        """The least step after each."""
+        self._bounds: list[NDArray[np.int64]] = []
+        """By run, the first operator after each; `_EVER.max` so far where none is known."""
+        self._reach, self._highest = _EVER.min, -1
+        self._last = (-1, _EVER.min)
+
+    @property
+    def bounds(self) -> NDArray[np.int64]:
+        """The first operator after each cut in each run, shape (runs, cuts)."""
+        ends = [*self.firsts[1:], self._last[0] + 1]
+        own = [np.minimum(one, end) for one, end in zip(self._bounds, ends, strict=True)]
+        return np.array(own).reshape(len(self.firsts), len(self.times))
+
+    def add(
+        self,
+        op: NDArray[np.int64],
+        parent: NDArray[np.int64],
+        start: NDArray[np.int64],
+        end: NDArray[np.int64],
+        step: NDArray[np.int64],
+    ) -> bool:
+        """Add the next operators, in the order of time; tell whether there may be cuts."""
+        if (np.diff(op, prepend=self._last[0]) <= 0).any():
+            return False
+        if not self.firsts or start[0] < self._last[1]:
+            self.firsts.append(int(op[0]))
+            self._bounds.append(np.full(len(self.times), _EVER.max))
+        self._last = int(op[-1]), int(start[-1])
+        if len(self.firsts) == 1:
+            self._propose(start, end, step)
+        own = self._bounds[-1]
+        at = np.searchsorted(start, self.times)
+        found = (own == _EVER.max) & (at < len(op))
+        own[found] = op[at[found]]
+        count = len(self.times)
+        before = np.searchsorted(self.times, start, side="right")
+        bad = _between(before, np.searchsorted(self.times, end), count)
+        for sides, known in (
+            (np.searchsorted(own, parent, side="right"), parent >= 0),
+            (np.searchsorted(self._steps, step, side="right"), step >= 0),
+        ):
+            other = np.where(known, sides, before)
+            bad |= _between(np.minimum(before, other), np.maximum(before, other), count)
+        self.keep(~bad)
+        return len(self.firsts) <= _MOST_RUNS and bool(len(self.firsts) == 1 or len(self.times))
+
+    def _propose(
+        self, start: NDArray[np.int64], end: NDArray[np.int64], step: NDArray[np.int64]
+    ) -> None:
+        """Add the starts of operators before which all others ended, and their steps as well."""
+        reaches = np.maximum.accumulate(np.r_[self._reach, end])
+        steps = np.maximum.accumulate(np.r_[self._highest, step])
         # What is outside of all steps may be on either side of a cut.
         is_free = (start > reaches[:-1]) & ((step > steps[:-1]) | (step < 0))
-        begins = np.flatnonzero(is_free)
-        cuts = np.concatenate((cuts, np.column_stack((op, start, steps[:-1] + 1))[begins]))
-        reach, highest, before = int(reaches[-1]), int(steps[-1]), int(op[-1])
-        until = np.searchsorted(cuts[:, 0], op, side="right")
-        after_parent = np.searchsorted(cuts[:, 0], parent, side="right")
-        after_step = np.searchsorted(cuts[:, 2], step, side="right")
-        bad = _between(np.where(parent >= 0, after_parent, until), until, len(cuts))
-        bad |= _between(np.where(step >= 0, after_step, until), until, len(cuts))
-        cuts = cuts[~bad]
-    return cuts[:, :2]
+        self.times = np.concatenate((self.times, start[is_free]))
+        self._steps = np.concatenate((self._steps, steps[:-1][is_free] + 1))
+        more = np.full(int(is_free.sum()), _EVER.max)
+        self._bounds = [np.concatenate((self._bounds[0], more))]
+        self._reach, self._highest = int(reaches[-1]), int(steps[-1])
+
+    def keep(self, chosen: NDArray[np.bool_]) -> None:
+        """Leave out all other cuts."""
+        if not chosen.all():
+            self.times, self._steps = self.times[chosen], self._steps[chosen]
+            self._bounds = [own[chosen] for own in self._bounds]
 
 
 def _between(first: NDArray[np.int64], until: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
@@ -123,14 +205,13 @@ def _between(first: NDArray[np.int64], until: NDArray[np.int64], count: int) -> 
     return np.asarray(np.cumsum(edges)[:count] > 0)
 
 
-def _without_calls_across(cuts: NDArray[np.int64], tables: Tables) -> NDArray[np.int64]:
-    """Return the cuts beyond which no call lasts that no operator made."""
+def _leave_out_across(cuts: _Cuts, tables: Tables) -> None:
+    """Leave out the cuts beyond which a call lasts that no operator made."""
     if _CALLS not in tables:
-        return cuts
+        return
     for op, start, end in tables[_CALLS](("op", "start_ns", "end_ns")):
         alone = op < 0
         first, until = (
-            np.searchsorted(cuts[:, 1], edge[alone], side="right") for edge in (start, end)
+            np.searchsorted(cuts.times, edge[alone], side="right") for edge in (start, end)
         )
-        cuts = cuts[~_between(first, until, len(cuts))]
-    return cuts
+        cuts.keep(~_between(first, until, len(cuts.times)))

@@ -124,6 +124,31 @@ def test_no_cut_is_where_an_operator_belongs_to_both_sides(recorded, across):
     assert sum(len(part["cpu_ops"]) for part in found) == 25
 
 
+def second_thread(*spans):
+    """Return operators of another thread, which come after all of the first."""
+    return [op(24 + at, "aten::bwd", (*when, ), 9, step=step, tid=2)
+            for at, (step, *when) in enumerate(spans)]  # fmt: skip
+
+
+@pytest.mark.usefixtures("short_parts")
+def test_parts_have_what_other_threads_did_meanwhile(recorded):
+    found = parts(recorded(6, *second_thread((0, 500, 600), (1, 1900, 2000), (3, 3100, 3101))))
+    own = [part["cpu_ops"].loc[part["cpu_ops"]["name"] == "aten::bwd", "op"] for part in found]
+    assert [numbers.tolist() for numbers in own] == [[24, 25], [26], []]
+    assert [len(part["cpu_ops"]) for part in found] == [10, 9, 8]
+
+
+@pytest.mark.parametrize(
+    "across",
+    [(1, 1900, 2001), (2, 1900, 1901), (1, 2100, 2101)],
+    ids=["lasts beyond", "of the next step", "of the last step"],
+)
+@pytest.mark.usefixtures("short_parts")
+def test_no_cut_is_where_another_thread_is_in_an_operator(recorded, across):
+    found = parts(recorded(6, *second_thread(across)))
+    assert [sorted(set(part["cpu_ops"]["step"])) for part in found] == [[0, 1, 2], [3, 4], [5]]
+
+
 @pytest.mark.usefixtures("short_parts")
 def test_what_is_outside_of_all_steps_is_cut_as_well(recorded):
     alone = [
