@@ -160,9 +160,7 @@ def _repeats(
     Where it has no Python calls, those of sampled stacks are added to `python`.
     """
     own = found.rows[(found.rows["rank"] == rank).to_numpy()]
-    for where, rows, recorded in divided_ranks.recorded(
-        replace(found, rows=own), tables, in_parts=True
-    ):
+    for where, rows, recorded in divided_ranks.recorded(replace(found, rows=own), tables):
         if python[where].count:
             recorded["samples"] = recorded["samples"].iloc[:0]
         made = RecordedRank.of(where, rows, python=schema.frame("python_calls"), **recorded)

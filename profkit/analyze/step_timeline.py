@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import PositiveInt
 
 from profkit.analyze.base import Columns, OfTool, analysis
-from profkit.analyze.division import calls_of_use, divided_ranks, kept_ops
+from profkit.analyze.division import calls_of_use, divided_ranks
 from profkit.analyze.division.periods import Periods, periods, slowest_ns
 from profkit.analyze.shared.large_table import LargeTable
 from profkit.analyze.shared.launch_calls import CALLS
@@ -19,6 +19,7 @@ from profkit.analyze.shared.step_spans import operator_spans
 from profkit.analyze.shared.step_windows import extents, filtered, of_repeat
 from profkit.analyze.tracks.levels import levels, memory_lines, pieces
 from profkit.analyze.tracks.of_rank import Recorded
+from profkit.analyze.tracks.room import Room, room_for
 from profkit.analyze.tracks.shown_ranks import ShownRank, shown_ranks
 from profkit.analyze.tracks.track import Track, encoded, kept
 from profkit.core.drawing import Detail, Drawing
@@ -77,6 +78,7 @@ class _Chosen:
     step: int
     role: str
     window: tuple[int, int]
+    room: Room
 
 
 @analysis(title="Timeline")
@@ -113,25 +115,25 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     rows = found.rows[(found.rows["repeat"] == repeat).to_numpy()]
     matched = matched_collectives(collectives)
     shown = shown_ranks(rows, matched, repeat, config.max_ranks)
-    chosen = _chosen(rows, shown)
+    span = _span([on_cpu, on_gpu], repeat, shown)
+    of_threads = {"cpu_ops": cpu_ops, "runtime_calls": runtime_calls, "python_calls": python_calls}
+    room = partial(room_for, of_threads, span, repeat, shown, config.max_slices)
+    chosen = _chosen(rows, shown, room)
     drawn = partial(_in_any, chosen=chosen, shown=shown)
     python = python_calls.where(lambda calls: calls_of_use.divides(calls) | drawn(calls))
     sampled = divided_ranks.sampled_tables(samples=samples, threads=threads, pauses=pauses)
     tables: dict[str, pd.DataFrame | LargeTable] = {"ops": cpu_ops, "kernels": kernels}
     tables |= {"calls": runtime_calls, "python": python, **sampled}
-    if on_gpu.empty and not any(runtime_calls.groups()) and sampled["samples"].empty:
-        tables["ops"] = _of_cpu_alone(cpu_ops, shown, drawn)
     others = {"annotations": annotations, "collectives": collectives}
     others["memory"] = _with_totals(memory_events)
-    span = _span([on_cpu, on_gpu], repeat, shown)
     windows = pieces(*span, config.pieces)
     of_whole: list[dict[str, Any]] = []
     tracks: list[list[Track]] = [[] for _ in chosen]
     lines: list[list[dict[str, Any]]] = [[] for _ in chosen]
-    for one in _recorded(replace(found, rows=rows), tables, others, matched, shown):
+    for one in _recorded(replace(found, rows=rows), tables, others, matched, shown, drawn):
         of_whole += levels(one, windows)
         for at, part in enumerate(chosen):
-            tracks[at] += one.tracks(part.window)
+            tracks[at] += one.tracks(part.window, part.room.least_ns)
             lines[at] += memory_lines(one, part.window, config.max_points)
         del one
     data = _whole(span, of_whole, shown, rows, steps)
@@ -148,23 +150,13 @@ def _with_totals(memory_events: pd.DataFrame | None) -> pd.DataFrame:
     return filtered(events, events["allocated_bytes"] >= 0)
 
 
-def _of_cpu_alone(
-    cpu_ops: LargeTable,
-    shown: Sequence[ShownRank],
-    drawn: Callable[[pd.DataFrame], NDArray[np.bool_]],
-) -> LargeTable:
-    """Return the operators that divide the time or are `drawn`; all where no step was marked."""
-    if not kept_ops.marked_ranks(cpu_ops).issuperset(one.rank for one in shown):
-        return cpu_ops
-    return cpu_ops.keeping(lambda ops: kept_ops.divides(ops) | drawn(ops))
-
-
-def _recorded(
+def _recorded(  # noqa: PLR0913, PLR0917 (what is read, and which of it)
     found: Periods,
     tables: Mapping[str, pd.DataFrame | LargeTable],
     others: Mapping[str, pd.DataFrame],
     matched: MatchedCollectives,
     shown: Sequence[ShownRank],
+    drawn: Callable[[pd.DataFrame], NDArray[np.bool_]],
 ) -> Iterator[Recorded]:
     """Yield what the ranks that are shown recorded in the repeat of the periods."""
     late = divided_ranks.with_late_rank(matched)
@@ -176,7 +168,7 @@ def _recorded(
     chosen = {one.rank: one for one in shown}
     rows = found.rows[found.rows["rank"].isin(chosen).to_numpy()]
     of_rank = {**tables, "collectives": late}
-    for rank, time in divided_ranks.divided(replace(found, rows=rows), of_rank):
+    for rank, time in divided_ranks.divided(replace(found, rows=rows), of_rank, drawn):
         made = Recorded(
             rank=rank,
             time=time,
@@ -190,7 +182,9 @@ def _recorded(
         del made
 
 
-def _chosen(rows: pd.DataFrame, shown: Sequence[ShownRank]) -> list[_Chosen]:
+def _chosen(
+    rows: pd.DataFrame, shown: Sequence[ShownRank], room: Callable[[tuple[int, int]], Room]
+) -> list[_Chosen]:
     """Return the step of median time on its slowest rank, and the one that took longest."""
     lengths = slowest_ns(rows).droplevel("repeat").sort_values(kind="stable")
     ordered = [int(step) for step in lengths.index]
@@ -199,8 +193,9 @@ def _chosen(rows: pd.DataFrame, shown: Sequence[ShownRank]) -> list[_Chosen]:
         picked[ordered[-1]] = WORST
     if len(picked) == 1:
         picked = dict.fromkeys(picked, ONLY if ordered[0] >= 0 else WHOLE)
+    windows = {step: _window(rows[rows["step"] == step], shown) for step in picked}
     return [
-        _Chosen(step=step, role=role, window=_window(rows[rows["step"] == step], shown))
+        _Chosen(step=step, role=role, window=windows[step], room=room(windows[step]))
         for step, role in picked.items()
     ]
 
@@ -208,12 +203,14 @@ def _chosen(rows: pd.DataFrame, shown: Sequence[ShownRank]) -> list[_Chosen]:
 def _in_any(
     calls: pd.DataFrame, chosen: Sequence[_Chosen], shown: Sequence[ShownRank]
 ) -> NDArray[np.bool_]:
-    """Tell which calls may be in a step that is shown in full, on the clock of any rank."""
+    """Tell for which calls there may be room in a step that is shown, on the clock of any rank."""
     start, end = (calls[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
     offsets = [one.offset_ns for one in shown]
     found = np.zeros(len(calls), dtype=np.bool_)
-    for first, last in (one.window for one in chosen):
-        found |= (start < last + max(offsets)) & (end > first + min(offsets))
+    for one in chosen:
+        first, last = one.window
+        is_near = (start < last + max(offsets)) & (end > first + min(offsets))
+        found |= is_near & (end - start >= one.room.least_ns)
     return found
 
 
@@ -280,6 +277,9 @@ def _detail(
         "role": chosen.role,
         "start_ns": start - origin_ns,
         "length_ns": end - start,
-        "left_out": left_out,
+        "left_out": {
+            "slices": left_out["slices"] + chosen.room.left_out,
+            "longest_ns": max(left_out["longest_ns"], chosen.room.longest_ns),
+        },
     }
     return Detail.of(_NAMES[chosen.role].format(chosen.step), data)

@@ -30,6 +30,23 @@ def fitting(rows: pd.DataFrame, column: str, fits: Callable[[str], bool]) -> Cho
     return np.array([*found, False])[text.codes.to_numpy()]
 
 
+def fitting_both(
+    rows: pd.DataFrame, chosen: Chosen, columns: tuple[str, str], fits: Callable[[str, str], bool]
+) -> Chosen:
+    """Choose those of the `chosen` rows whose texts in both `columns` are such that `fits`."""
+    first, second = (rows[column].astype("category").cat for column in columns)
+    # A text that is missing has the code -1.
+    codes = (one.codes.to_numpy(np.int64)[chosen] + 1 for one in (first, second))
+    left, right = (["", *one.categories.astype(object)] for one in (first, second))
+    pairs, number = np.unique(next(codes) * len(right) + next(codes), return_inverse=True)
+    # A pair is looked at once, however many rows have it.
+    distinct = zip(*np.divmod(pairs, len(right)), strict=True)
+    found = np.array([fits(str(left[one]), str(right[other])) for one, other in distinct], bool)
+    made = chosen.copy()
+    made[chosen] = found[number]
+    return made
+
+
 def equal(rows: pd.DataFrame, column: str, text: str) -> Chosen:
     """Choose the rows whose text in `column` is this one."""
     return np.array(rows[column] == text, dtype=bool)

@@ -31,7 +31,10 @@ works meanwhile, in ``processes`` that in which the program's
 thread waited for a core, or for other threads, inside operators. ``cpu_ops`` comes without its
 columns pid, external, forward_tid, sequence, inputs and self_ns, ``kernels`` without those of the
 launch and of the occupancy, ``python_calls`` without those calls that no pattern looks for
-and that are none of the program's; what these are charged with is that of the call around them."""
+and that are none of the program's; what these are charged with is that of the call around them.
+
+Where nothing but many operators was recorded, a pattern that names ``cpu_ops`` is called several
+times, each time with some whole steps, or a part of the only one; its matches are put together."""
 
 CHARGED = "charged_ns"
 
@@ -108,11 +111,18 @@ class Pattern:
 
     def matches(self, known: Mapping[str, Any]) -> tuple[Match, ...]:
         """Return what the pattern finds in `known`, by name, unless it is small."""
+        return worthwhile(self.found(known), known["step"])
+
+    def found(self, known: Mapping[str, Any]) -> tuple[Match, ...]:
+        """Return what the pattern finds in `known`, by name."""
         found = self.find(**{name: known[name] for name in self.parameters})
-        made = () if found is None else (found,) if isinstance(found, Match) else tuple(found)
-        step = known["step"]
-        least_ns = LEAST_SHARE * step.ms * 1e6 * step.count
-        return tuple(match for match in made if match.gain_ns >= least_ns)
+        return () if found is None else (found,) if isinstance(found, Match) else tuple(found)
+
+
+def worthwhile(matches: Iterable[Match], step: Step) -> tuple[Match, ...]:
+    """Return the `matches` that are not small in these steps."""
+    least_ns = LEAST_SHARE * step.ms * 1e6 * step.count
+    return tuple(match for match in matches if match.gain_ns >= least_ns)
 
 
 _OTHERS = {"causes": pd.DataFrame, "step": Step, "hardware": Hardware, "behaviour": dict}

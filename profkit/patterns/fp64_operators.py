@@ -3,7 +3,7 @@
 import pandas as pd
 
 from profkit.core.verdict import Confidence
-from profkit.patterns._rows import cause, having, per_step, place, time
+from profkit.patterns._rows import cause, fitting_both, having, per_step, place, time
 from profkit.patterns._shapes import listed
 from profkit.patterns.base import Match, Step, pattern
 
@@ -17,8 +17,7 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     doubles = having(cpu_ops, r'"double"', "input_types") & having(cpu_ops, "^aten::")
     doubles &= ~having(cpu_ops, r"^aten::(?:to|_to_copy|copy_|item|_local_scalar_dense)$")
     # A number of Python is a double as well, without a size.
-    given = zip(cpu_ops["input_types"][doubles], cpu_ops["input_shapes"][doubles], strict=True)
-    doubles[doubles] = [_has_doubles(str(types), str(shapes)) for types, shapes in given]
+    doubles = fitting_both(cpu_ops, doubles, ("input_types", "input_shapes"), _has_doubles)
     if not doubles.any():
         return None
     # Gradients are doubles where the forward pass has some.

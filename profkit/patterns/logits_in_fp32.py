@@ -3,7 +3,7 @@
 import pandas as pd
 
 from profkit.core.verdict import Confidence
-from profkit.patterns._rows import cause, having, per_step, place, time
+from profkit.patterns._rows import cause, fitting_both, having, per_step, place, time
 from profkit.patterns._shapes import HALF, listed, shape
 from profkit.patterns.base import Match, Step, pattern
 
@@ -17,16 +17,7 @@ _VOCABULARY = 16_384
 def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
     """Find copies from half to single precision whose last size is that of a vocabulary."""
     copies = having(cpu_ops, r"^aten::copy_$")
-    if not copies.any():
-        return None
-    copies[copies] = [
-        _is_of_logits(shapes, types)
-        for shapes, types in zip(
-            cpu_ops["input_shapes"][copies].astype(object),
-            cpu_ops["input_types"][copies].astype(object),
-            strict=True,
-        )
-    ]
+    copies = fitting_both(cpu_ops, copies, ("input_shapes", "input_types"), _is_of_logits)
     if not copies.any():
         return None
     return Match(

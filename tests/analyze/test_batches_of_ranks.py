@@ -7,10 +7,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from profkit.analyze import analyses
-from profkit.analyze.division import kept_ops
+from profkit.analyze import analyses, step_timeline
+from profkit.analyze.division import kept_ops, pattern_matches
 from profkit.analyze.shared import closed_steps, large_table
 from profkit.analyze.shared.large_table import LargeTable
+from profkit.analyze.tracks.room import Room
 from profkit.core.hardware import Hardware
 from profkit.core.result import Result
 from profkit.testing import ORIGIN_NS, frame, run, span
@@ -115,7 +116,10 @@ def _operators(first, mark):
         )
 
 
-@pytest.mark.parametrize("name", ["flame_graph", "flops", "modules"])
+IN_PARTS = ["causes", "flame_graph", "flops", "modules", "step_timeline"]
+
+
+@pytest.mark.parametrize("name", IN_PARTS)
 def test_the_result_is_the_same_for_parts_of_a_long_recording(name, on_cpu, monkeypatch):
     analysis = analyses()[name]
     given = {table: rows for table, rows in on_cpu.items() if table in analysis.tables}
@@ -127,8 +131,47 @@ def test_the_result_is_the_same_for_parts_of_a_long_recording(name, on_cpu, monk
     assert whole.tables or whole.drawings
 
 
+RESNET = "tensorboard/resnet50_num_workers_0/worker0.1623143089861.pt.trace.json.gz"
+
+
+@pytest.fixture
+def real_cpu(real_data, converted):
+    """Return six real steps on two threads, as if of a CPU alone."""
+    tables = converted(real_data / "kineto" / RESNET)
+    recorded = {name: tables[name] for name in ("steps", "cpu_ops", "python_calls")}
+    return {name: frame(name, []) for name in tables} | recorded
+
+
+def _without_steps(tables):
+    """Return the same without marks of steps, of the thread alone that would have made them."""
+    ops = tables["cpu_ops"]
+    ops = ops[(ops["tid"] == ops["tid"].mode()[0]).to_numpy()]
+    marks = ops["name"].astype(str).str.startswith("ProfilerStep")
+    parents = ops["parent"].mask(ops["parent"].isin(ops["op"][marks]), -1)
+    ops = ops.assign(parent=parents, step=-1)[~marks]
+    return tables | {"steps": tables["steps"].iloc[:0], "cpu_ops": ops.reset_index(drop=True)}
+
+
+@pytest.mark.parametrize("has_steps", [True, False], ids=["steps", "no steps"])
+@pytest.mark.parametrize("name", IN_PARTS)
+def test_a_real_recording_is_the_same_in_parts(name, has_steps, real_cpu, monkeypatch):
+    tables = real_cpu if has_steps else _without_steps(real_cpu)
+    analysis = analyses()[name]
+    given = {table: tables[table] for table in analysis.tables if table in tables}
+    settings = {"max_slices": 500} if name == "step_timeline" else {}
+    monkeypatch.setattr(step_timeline, "room_for", lambda *_: Room())
+    whole = _result(analysis, given, **settings)
+    monkeypatch.undo()
+    monkeypatch.setattr(closed_steps, "_LEAST_OPS", 1000)
+    monkeypatch.setattr(pattern_matches, "_PARTS_AT_ONCE", 2)
+    table = LargeTable(partial(_portions, tables["cpu_ops"], 400))
+    assert len(large_table.spans_of({"cpu_ops": table}, {0})) > 2
+    assert _plain(_result(analysis, given | {"cpu_ops": table}, **settings)) == _plain(whole)
+
+
 def test_a_timeline_needs_no_operator_inside_of_another_one(on_cpu, monkeypatch):
     analysis = analyses()["step_timeline"]
+    monkeypatch.setattr(closed_steps, "_LEAST_OPS", 9)
     left_out = ~kept_ops.divides(on_cpu["cpu_ops"])
     few = _plain(_result(analysis, on_cpu))
     monkeypatch.setattr(kept_ops, "divides", lambda ops: np.ones(len(ops), dtype=np.bool_))
@@ -142,13 +185,13 @@ def _portions(rows, size=3):
     yield from (rows.iloc[at : at + size] for at in range(0, max(len(rows), 1), size))
 
 
-def _result(analysis, given):
+def _result(analysis, given, **settings):
     known = {"hardware": HARDWARE, "behaviour": {}}
     known = {name: known[name] for name in analysis.run_parameters}
     by_tool = {
         name: {"torch_profiler": given[name]} for name in analysis.tables_by_tool if name in given
     }
-    return run(analysis, **given | by_tool, **known)
+    return run(analysis, **given | by_tool, **known, **settings)
 
 
 def _plain(value):

@@ -89,6 +89,12 @@ GPU = {
 }
 
 
+def test_python_and_dispatch_say_how_much_is_in_operators():
+    evidence = json.loads(tree(divided(**GPU))["gpu_idle.python"]["evidence"])
+    # Of 565 us, 150 are around the operator.
+    assert (evidence["in_operators_share"], evidence["operator"]) == (0.735, "aten::mm")
+
+
 def test_each_instant_of_a_gpu_step_has_one_cause():
     assert times(divided(**GPU)) == {
         "gpu_computing": 295 + 90,

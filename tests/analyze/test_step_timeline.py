@@ -2,14 +2,16 @@
 
 import pytest
 
+from profkit.analyze import step_timeline
 from profkit.analyze.step_timeline import analyze
+from profkit.analyze.tracks.room import Room
 from profkit.testing import run
+from tests.analyze.test_causes import at
 from tests.recorded_ranks import AHEAD_US, LATE_US, LENGTHS_US, US, tables
 
 
 def drawn(ranks=2, **more):
-    recorded = tables(ranks=ranks)
-    return run(analyze, **recorded, **more).drawings["timeline"]
+    return run(analyze, **tables(ranks=ranks) | more).drawings["timeline"]
 
 
 @pytest.fixture(scope="module")
@@ -127,3 +129,17 @@ def test_ranks_that_share_no_clock_begin_their_steps_together():
 def test_nothing_recorded_is_said():
     (abstention,) = run(analyze).abstentions
     assert abstention.reason == "neither operators nor kernels were recorded"
+
+
+@pytest.mark.parametrize("most", [1, 3, 5, 20, 1000])
+def test_slices_that_there_is_no_room_for_are_not_in_memory(most, monkeypatch):
+    elsewhere = at(100, 1800, tid=9, name="wait", kind="function", call=0, caller=-1)
+    within = [at(110 + 10 * n, 112 + 10 * n, name="f", kind="function", call=n + 1, caller=-1)
+              for n in range(9)]  # fmt: skip
+    given = {"steps": [], "python_calls": [elsewhere, *within], "max_slices": most}
+    few = drawn(**given)
+    assert few.details[0].data()["role"] == "whole"
+    monkeypatch.setattr(step_timeline, "room_for", lambda *_: Room())
+    every = drawn(**given)
+    assert few.data == every.data
+    assert [one.data() for one in few.details] == [one.data() for one in every.details]

@@ -27,3 +27,18 @@ def test_rows_belong_to_the_operator_of_their_number_and_repeat(numbers):
         chosen = np.arange(len(numbers)) == at
         belonging = _rows.belonging(rows, ops, chosen)
         assert [wanted[row] for row in np.flatnonzero(belonging)] == [number]
+
+
+def test_pairs_of_texts_are_looked_at_once():
+    looked_at = []
+
+    def fits(left, right):
+        looked_at.append((left, right))
+        return left < right
+
+    ops = frame("cpu_ops", [("a", "b"), ("b", "a"), ("a", "b"), ("b", "c")], "name module")
+    chosen = np.array([True, True, True, False])
+    found = _rows.fitting_both(ops, chosen, ("name", "module"), fits)
+    assert found.tolist() == [True, False, True, False]
+    assert sorted(looked_at) == [("a", "b"), ("b", "a")]
+    assert not _rows.fitting_both(ops, ~chosen & False, ("name", "module"), fits).any()

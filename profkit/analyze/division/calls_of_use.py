@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze.division.recorded_rank import PYTHON_NAMES
+from profkit.analyze.division.known_names import PYTHON_NAMES
 from profkit.analyze.division.thread_waits import is_waiting
 from profkit.analyze.shared.glob_match import matching, named
 from profkit.analyze.shared.step_windows import WHERE, runs

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.analyze.division import cpu, gpu
@@ -19,6 +20,7 @@ from profkit.analyze.shared.glob_match import texts
 from profkit.analyze.shared.intervals import Intervals
 
 Times = NDArray[np.int64]
+_NOTHING = intervals.nothing()
 
 
 def of_kernels(rank: RecordedRank, time: Partition) -> Times:
@@ -42,13 +44,17 @@ def of_calls(rank: RecordedRank, time: Partition) -> Times:
     return intervals.overlap(rank.call_spans, union_of(time, gpu.IDLE))
 
 
-def of_ops(rank: RecordedRank, time: Partition) -> Times:
-    """Return what each operator by itself is charged with: its work, or GPU idle time in it."""
+def of_operators(rank: RecordedRank, time: Partition) -> Intervals:
+    """Return the time that operators are charged with: their work, or GPU idle time, as a union."""
     if len(rank.kernels):
-        idle = union_of(time, gpu.IDLE)
-        return of_threads(rank, idle, rank.launching)
-    work = union_of(time, cpu.COMPUTING, "loading_data", "compiler")
-    return of_threads(rank, work, rank.distinct_threads)
+        return union_of(time, gpu.IDLE)
+    return union_of(time, cpu.COMPUTING, "loading_data", "compiler")
+
+
+def of_ops(rank: RecordedRank, within: Intervals) -> Times:
+    """Return what each operator by itself is charged with of a union, see `of_operators`."""
+    threads = rank.launching if len(rank.kernels) else rank.roles.threads
+    return of_threads(rank, within, threads)
 
 
 def of_python(rank: RecordedRank, within: Intervals) -> Times:
@@ -61,7 +67,7 @@ def of_python(rank: RecordedRank, within: Intervals) -> Times:
 def of_threads(rank: RecordedRank, within: Intervals, threads: Iterable[int]) -> Times:
     """Return how long each operator of `threads`, the first of which come first, was innermost."""
     own = np.zeros(len(rank.ops), dtype=np.int64)
-    left, before = within, np.zeros(0, dtype=np.bool_)
+    left, before = _near(rank.ops, within), np.zeros(0, dtype=np.bool_)
     for thread in threads:
         on_thread = rank.op_threads == thread
         if not on_thread.any():
@@ -80,6 +86,14 @@ def of_threads(rank: RecordedRank, within: Intervals, threads: Iterable[int]) ->
     return own
 
 
+def _near(ops: pd.DataFrame, within: Intervals) -> Intervals:
+    """Return what of a union may be in any of `ops`, which may be some of many."""
+    if ops.empty:
+        return intervals.nothing()
+    reach = [[ops["start_ns"].min(), ops["end_ns"].max()]]
+    return intervals.intersection(within, np.array(reach, dtype=np.int64))
+
+
 def union_of(time: Partition, *causes: str) -> Intervals:
     """Return the union that `causes`, and those below them, have."""
     found = [
@@ -87,4 +101,4 @@ def union_of(time: Partition, *causes: str) -> Intervals:
         for name in time.parts
         if any(name == cause or name.startswith(f"{cause}.") for cause in causes)
     ]
-    return intervals.union(np.concatenate([intervals.nothing(), *found]))
+    return found[0] if len(found) == 1 else intervals.union(np.concatenate([_NOTHING, *found]))

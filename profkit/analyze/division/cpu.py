@@ -2,8 +2,9 @@
 
 from profkit.analyze.division.cpu_threads import NOT_RECORDED, PYTHON
 from profkit.analyze.division.gpu import EXPOSED
+from profkit.analyze.division.known_names import COMPILING
 from profkit.analyze.division.partition import Partition, union_of_rows
-from profkit.analyze.division.recorded_rank import COMPILING, RecordedRank
+from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.division.thread_waits import waits
 from profkit.analyze.shared import intervals
 

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from profkit.analyze.division import charges, cpu, gpu, places, thread_waits
 from profkit.analyze.division.cpu_threads import PYTHON, START_UP
+from profkit.analyze.division.in_threads import Spent, Sums
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import calltree, intervals
-from profkit.analyze.shared.glob_match import categorical, texts
+from profkit.analyze.shared.glob_match import texts
 from profkit.analyze.shared.intervals import Intervals
 from profkit.core.verdict import Evidence
 
@@ -31,8 +32,11 @@ class Detail:
     evidence: Evidence = field(default_factory=dict)
 
 
-def details(rank: RecordedRank, time: Partition) -> dict[str, Detail]:
-    """Return the causes of `time` by id, with those that each consists of."""
+def details(rank: RecordedRank, time: Partition, spent: Mapping[str, Spent]) -> dict[str, Detail]:
+    """Return the causes of `time` by id, with those that each consists of.
+
+    `spent` says for those of CPU threads where these spent it.
+    """
     rank.tidy()
     totals = {name: intervals.total(time.spans(name)) for name in time.parts}
     whole = intervals.total(intervals.union(rank.windows))
@@ -44,52 +48,43 @@ def details(rank: RecordedRank, time: Partition) -> dict[str, Detail]:
         detail = found[name]
         if name == gpu.COMPUTING:
             own = np.where((rank.kernels["kind"] == "compute").to_numpy(), work, 0)
-            found |= _parts(name, detail.time_ns, rank.kernel_labels, own, whole)
+            of_ops = Sums()
+            of_ops.add(rank.kernel_labels, own)
+            found |= _parts(name, detail.time_ns, of_ops, whole)
             detail.place = _place(places.of_ops(rank, _of_ops(rank, own)), detail.time_ns)
         elif name == cpu.COMPUTING:
-            own = np.where(rank.works, charges.of_ops(rank, time), 0)
-            labels = categorical(rank.ops["name"])
-            found |= _parts(name, detail.time_ns, labels, own, whole)
-            detail.place = _place(places.of_ops(rank, own), detail.time_ns)
-        elif name.startswith(gpu.EXPOSED):
-            _communication(rank, time.spans(name), name, detail)
+            found |= _parts(name, detail.time_ns, spent[name].names, whole)
+            detail.place = _place(spent[name].places, detail.time_ns)
+        elif name.endswith(f"{gpu.EXPOSED}.waiting"):
+            detail.evidence = _waited_for(rank.collectives)
         elif name.startswith("exposed_copies."):
             rows = rank.copy_names == name.partition(".")[2]
             detail.place = _place(places.of_ops(rank, _of_ops(rank, work * rows)), detail.time_ns)
             detail.evidence = _copies(rank, rows & (work > 0))
         elif ".blocked." in name or name.startswith(f"{gpu.IDLE}.{START_UP}."):
-            _blocked(rank, time.spans(name), calls, name, detail)
-        else:
-            spans = places.of_spans(rank, time.spans(name))
-            detail.place = _place(spans, detail.time_ns)
-            if name.endswith(".not_started"):
-                detail.evidence = _blocked_meanwhile(rank, time.spans(name))
-            if name.endswith(thread_waits.CAUSES):
-                detail.evidence = thread_waits.evidence(rank, name, time.spans(name))
+            detail.place = _place(spent[name].places, detail.time_ns)
+            _blocked(rank, calls, name, detail)
+        elif name in spent:
+            detail.place = _place(spent[name].places, detail.time_ns)
+            detail.evidence = _evidence(rank, name, time.spans(name))
             if name.rpartition(".")[2] == PYTHON:
-                found |= _lines(name, detail.time_ns, spans, whole)
-                detail.evidence = _outside(rank, time.spans(name))
+                found |= _python(name, detail, time.spans(name), spent[name], whole)
     return found
 
 
-def _parts(
-    above: str,
-    total: int,
-    labels: "NDArray[np.object_] | pd.Categorical",
-    time: NDArray[np.int64],
-    whole: int,
+def _python(
+    name: str, detail: Detail, spans: Intervals, spent: Spent, whole: int
 ) -> dict[str, Detail]:
+    """Say how Python's time is spread, and return the lines of the program that it consists of."""
+    detail.evidence = _outside(spans, spent.names)
+    return _lines(name, detail.time_ns, spent.places, whole)
+
+
+def _parts(above: str, total: int, of: Sums, whole: int) -> dict[str, Detail]:
     """Return what `above` consists of by label, the rest together; they sum to the total."""
-    rows = time > 0
-    numbers, distinct = pd.factorize(labels[rows])
-    known = np.asarray(distinct, dtype=object)
-    by_label = np.argsort(known)
-    sums = calltree.sums(numbers, time[rows], len(known))[by_label]
-    counts = np.bincount(numbers, minlength=len(known))[by_label]
-    known = known[by_label]
-    kept = [row for row in np.argsort(-sums, kind="stable") if sums[row] > _LEAST_PART * whole]
-    parts = ((str(known[row]), int(sums[row]), int(counts[row])) for row in kept[:_MOST_PARTS])
-    return _summing(above, total, parts)
+    ordered = sorted(of.ns.items(), key=lambda part: (-part[1], part[0]))
+    kept = [(label, ns, of.calls[label]) for label, ns in ordered if ns > _LEAST_PART * whole]
+    return _summing(above, total, kept[:_MOST_PARTS])
 
 
 def _lines(above: str, total: int, lines: list[places.Place], whole: int) -> dict[str, Detail]:
@@ -121,41 +116,37 @@ def _of_ops(rank: RecordedRank, time: NDArray[np.int64]) -> NDArray[np.int64]:
     return calltree.sums(rank.kernel_ops, time, len(rank.ops))
 
 
-def _communication(rank: RecordedRank, spans: Intervals, name: str, detail: Detail) -> None:
-    """Say which rank is waited for most, or the line that communicates without a GPU."""
-    rows = rank.collectives
-    if not name.endswith(".waiting"):
-        if rank.kernels.empty:
-            detail.place = _place(places.of_spans(rank, spans), detail.time_ns)
-        return
+def _waited_for(rows: pd.DataFrame) -> Evidence:
+    """Return which rank is waited for most in the collectives `rows`."""
     if rows.empty:
-        return
+        return {}
     waited = rows.groupby("late_rank")["wait_ns"].sum().sort_values(ascending=False)
     first, most = int(waited.index.to_numpy()[0]), float(waited.iloc[0])
-    detail.evidence = {
+    return {
         "late_rank": first,
         "waiting_for_it_share": round(most / max(float(waited.sum()), 1.0), 3),
         "collectives": len(rows),
     }
 
 
-def _outside(rank: RecordedRank, spans: Intervals) -> Evidence:
+def _outside(spans: Intervals, working: Sums) -> Evidence:
     """Return how the time of Python and dispatch is spread, and the operator with most of it."""
-    own = charges.of_threads(rank, spans, [rank.main, *rank.launching])
-    working = np.where(rank.works, own, 0)
     total = max(intervals.total(spans), 1)
     evidence: Evidence = {
         "gaps": len(spans),
         "longest_ns": int((spans[:, 1] - spans[:, 0]).max()),
-        "in_operators_share": round(int(working.sum()) / total, 3),
+        "in_operators_share": round(working.ns.total() / total, 3),
     }
-    if working.any():
-        names = categorical(rank.ops["name"])
-        sums = calltree.sums(names.codes, working, len(names.categories))
-        known = np.unique(names.codes)
-        times = pd.Series(sums[known], index=names.categories.astype(object)[known])
-        evidence["operator"] = str(times.sort_index().sort_values().index[-1])
+    if working.ns:
+        evidence["operator"] = max(working.ns.items(), key=lambda part: (part[1], part[0]))[0]
     return evidence
+
+
+def _evidence(rank: RecordedRank, name: str, spans: Intervals) -> Evidence:
+    """Return what held up the CPU, or the GPU, in a cause."""
+    if name.endswith(".not_started"):
+        return _blocked_meanwhile(rank, spans)
+    return thread_waits.evidence(rank, name, spans) if name.endswith(thread_waits.CAUSES) else {}
 
 
 def _blocked_meanwhile(rank: RecordedRank, spans: Intervals) -> Evidence:
@@ -171,13 +162,7 @@ def _copies(rank: RecordedRank, rows: NDArray[np.bool_]) -> Evidence:
     return {"copies": int(rows.sum()), **({"size_bytes": size} if size else {})}
 
 
-def _blocked(
-    rank: RecordedRank,
-    spans: Intervals,
-    charged: NDArray[np.int64],
-    name: str,
-    detail: Detail,
-) -> None:
+def _blocked(rank: RecordedRank, charged: NDArray[np.int64], name: str, detail: Detail) -> None:
     """Say in which calls the time is, how many there are, and the line that made them."""
     call = name.rpartition(".")[2]
     named = (texts(rank.calls["name"]) == call) & rank.blocked
@@ -186,9 +171,7 @@ def _blocked(
     row = calltree.positions(rank.ops["op"].to_numpy(np.int64), ops)
     weights = np.where(rows & (ops >= 0), np.maximum(charged, 1), 0)
     of_op = calltree.sums(np.where(ops >= 0, row, -1), weights, len(rank.ops))
-    detail.place = _place(places.of_spans(rank, spans), detail.time_ns) or places.shown(
-        places.of_ops(rank, of_op), 1
-    )
+    detail.place = detail.place or places.shown(places.of_ops(rank, of_op), 1)
     length = (rank.calls["end_ns"] - rank.calls["start_ns"]).to_numpy(np.int64)[rows]
     detail.evidence = {
         "calls": int(rows.sum()),

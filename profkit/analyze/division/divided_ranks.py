@@ -1,22 +1,30 @@
 """The ranks of a recording, each with its periods divided among causes."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze.division import cpu, gpu
+from profkit.analyze.division import cpu, gpu, kept_ops
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.periods import Periods
 from profkit.analyze.division.recorded_rank import RecordedRank
-from profkit.analyze.shared.closed_steps import OPS, Span
+from profkit.analyze.division.thread_roles import ThreadRoles
+from profkit.analyze.shared.closed_steps import OPS, Span, may_cut
 from profkit.analyze.shared.large_table import LargeTable, batches, ranks_in_batches, spans_of
 from profkit.analyze.shared.launch_calls import CALLS, launches
 from profkit.analyze.shared.step_spans import step_spans
-from profkit.analyze.shared.step_windows import WHERE, by_repeat, filtered
+from profkit.analyze.shared.step_windows import (
+    WHERE,
+    by_repeat,
+    filtered,
+    positions_by_repeat,
+)
 from profkit.tables import schema
 from profkit.tables.rank_clocks import MatchedCollectives
 
@@ -26,70 +34,149 @@ _OF_KERNELS = ("rank", "repeat", "step", "start_ns", "end_ns", "correlation")
 
 
 def divided(
-    found: Periods, tables: Mapping[str, pd.DataFrame | LargeTable]
+    found: Periods,
+    tables: Mapping[str, pd.DataFrame | LargeTable],
+    also: Callable[[pd.DataFrame], NDArray[np.bool_]] | None = None,
 ) -> Iterator[tuple[RecordedRank, Partition]]:
     """Yield each rank and repeat that has periods, with the partition of their time.
 
-    `tables` are those of `RecordedRank.of`, by name of its fields.
+    `tables` are those of `RecordedRank.of`, by name of its fields. A rank of which many operators
+    and nothing else was recorded has none of them but in parts, if it can be cut; with `also`
+    those of which that holds, and those that divide its time.
     """
-    for where, rows, own in recorded(found, tables):
-        rank = RecordedRank.of(where, rows, **own)
-        yield rank, (gpu if len(rank.kernels) else cpu).divide(rank)
-        # There is room for one rank with many rows, and not for the next one beside it.
-        del rank, rows, own
+    recordings = _Recordings(found, tables)
+    for ranks in recordings.batches():
+        many = recordings.many_ops(ranks)
+        parts = _Parts(many, ranks) if many else None
+        if parts and also is None and len(parts.spans) == 1:
+            many = None
+        roles = _roles(many, ranks) if many else {}
+        for where, rows, own in recordings.of(ranks, many and _kept(many, also)):
+            rank = RecordedRank.of(where, rows, **own)
+            if many and parts:
+                rank = replace(
+                    rank, known_roles=roles[where], parts_of_ops=partial(parts.joined, where)
+                )
+            time = (gpu if len(rank.kernels) else cpu).divide(rank)
+            if many and also is None:
+                rank = replace(rank, ops=rank.ops.iloc[:0].copy())
+            del own
+            yield rank, time
+            # There is room for one rank with many rows, and not for the next one beside it.
+            del rank, rows, time
+
+
+def _kept(ops: LargeTable, also: Callable[[pd.DataFrame], NDArray[np.bool_]] | None) -> LargeTable:
+    if also is None:
+        return ops.narrowed(kept_ops.COLUMNS).keeping(kept_ops.divides)
+    return ops.keeping(lambda rows: kept_ops.divides(rows) | also(rows))
+
+
+def _roles(ops: LargeTable, ranks: Collection[int]) -> Mapping[tuple[int, int], ThreadRoles]:
+    """Return what the threads of each recording of some ranks are for."""
+    found: defaultdict[tuple[int, int], ThreadRoles] = defaultdict(ThreadRoles)
+    no_calls = schema.frame("runtime_calls")
+    for rows in ops.narrowed([*WHERE, "tid", "name", "forward"]).only(ranks).portions():
+        for where, own in positions_by_repeat(rows).items():
+            found[where].add(rows.iloc[own], no_calls)
+    return found
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The operators of one rank in parts."""
+
+    ops: LargeTable
+    ranks: Collection[int]
+
+    @cached_property
+    def spans(self) -> Sequence[Span | None]:
+        """What they are cut into."""
+        return spans_of({OPS: self.ops}, self.ranks)
+
+    def joined(self, where: tuple[int, int], at_once: int) -> Iterator[pd.DataFrame]:
+        """Yield those of one repeat, so many parts `at_once`."""
+        for at in range(0, len(self.spans), at_once):
+            first, last = self.spans[at], self.spans[at : at + at_once][-1]
+            span = first.until(last) if first and last else None
+            yield by_repeat(self.ops.of_ranks(self.ranks, span))(where)
 
 
 def recorded(
-    found: Periods, tables: Mapping[str, pd.DataFrame | LargeTable], *, in_parts: bool = False
+    found: Periods, tables: Mapping[str, pd.DataFrame | LargeTable]
 ) -> Iterator[tuple[tuple[int, int], pd.DataFrame, dict[str, pd.DataFrame]]]:
     """Yield each rank and repeat that has periods, with these and its rows of the `tables`.
 
-    Large tables are read a few ranks at a time; of their kernels, those are left out whose times
-    cannot be. With `in_parts` a rank of which many operators and nothing else was recorded comes
-    several times, each with some of them.
+    A rank of which many operators and nothing else was recorded comes several times, each with
+    some of them.
     """
-    by_recording: dict[Any, pd.DataFrame] = dict(iter(found.rows.groupby(WHERE, observed=True)))
-    of_small = {
-        name: by_repeat(table) for name, table in tables.items() if isinstance(table, pd.DataFrame)
-    }
-    large = {name: table for name, table in tables.items() if isinstance(table, LargeTable)}
-    counts: Counter[int] = Counter()
-    for group in (group for table in large.values() for group in table.groups()):
-        counts.update(group)
-    ordered = {int(rank): counts[int(rank)] for rank, _ in by_recording}
-    for ranks in ranks_in_batches([[ordered]]):
-        for span in _spans(tables, ranks) if in_parts else (None,):
-            rows = {
-                name: table.of_ranks(ranks, span if name == "ops" else None)
-                for name, table in large.items()
-            }
-            if large:
-                rows["kernels"], _ = placed(rows["kernels"], rows["calls"])
-            of = of_small | {name: by_repeat(table) for name, table in rows.items()}
-            for (number, repeat), periods in by_recording.items():
-                if number in ranks:
-                    where = int(number), int(repeat)
-                    yield where, periods, {name: of[name](where) for name in tables}
-            del rows, of
+    recordings = _Recordings(found, tables)
+    for ranks in recordings.batches():
+        many = recordings.many_ops(ranks)
+        for span in spans_of({OPS: many}, ranks) if many else (None,):
+            yield from recordings.of(ranks, span=span)
 
 
-def _spans(
-    tables: Mapping[str, pd.DataFrame | LargeTable], ranks: set[int]
-) -> Sequence[Span | None]:
-    """Return the parts of operators that can be looked at apart: none but all, beside a GPU.
+class _Recordings:
+    """Ranks and repeats with periods, of whose large tables a few ranks at a time are read."""
 
-    What was sampled is compared with all operators.
-    """
-    ops, samples = tables["ops"], tables["samples"]
-    if not isinstance(ops, LargeTable) or isinstance(samples, LargeTable) or len(samples):
-        return (None,)
-    has_more = any(
-        not ranks.isdisjoint(group)
-        for table in (tables["kernels"], tables["calls"])
-        if isinstance(table, LargeTable)
-        for group in table.groups()
-    )
-    return (None,) if has_more else spans_of({OPS: ops}, ranks)
+    def __init__(self, found: Periods, tables: Mapping[str, pd.DataFrame | LargeTable]) -> None:
+        self._tables = tables
+        self._large = {name: one for name, one in tables.items() if isinstance(one, LargeTable)}
+        self._small = {
+            name: by_repeat(one) for name, one in tables.items() if isinstance(one, pd.DataFrame)
+        }
+        self._periods: dict[Any, pd.DataFrame] = dict(
+            iter(found.rows.groupby(WHERE, observed=True))
+        )
+
+    def batches(self) -> Iterator[set[int]]:
+        """Yield ranks that are read together."""
+        counts: Counter[int] = Counter()
+        for group in (group for table in self._large.values() for group in table.groups()):
+            counts.update(group)
+        ordered = {int(rank): counts[int(rank)] for rank, _ in self._periods}
+        return ranks_in_batches([[ordered]])
+
+    def of(
+        self, ranks: set[int], ops: LargeTable | None = None, span: Span | None = None
+    ) -> Iterator[tuple[tuple[int, int], pd.DataFrame, dict[str, pd.DataFrame]]]:
+        """Yield each recording of `ranks`, perhaps with other `ops`, or those of a `span` alone.
+
+        Of their kernels, those are left out whose times cannot be.
+        """
+        large = self._large | ({"ops": ops} if ops else {})
+        rows = {
+            name: table.of_ranks(ranks, span if name == "ops" else None)
+            for name, table in large.items()
+        }
+        if large:
+            rows["kernels"], _ = placed(rows["kernels"], rows["calls"])
+        of = self._small | {name: by_repeat(table) for name, table in rows.items()}
+        left = [key for key in self._periods if key[0] in ranks]
+        while left:
+            periods = self._periods[key := left.pop(0)]
+            where = int(key[0]), int(key[1])
+            found = [{name: of[name](where) for name in self._tables}]
+            if not left:
+                # Who gets the last rows may let go of them.
+                rows, of = {}, {}
+            yield where, periods, found.pop()
+
+    def many_ops(self, ranks: Collection[int]) -> LargeTable | None:
+        """Return the operators if they can be looked at some at a time; None beside a GPU.
+
+        What was sampled is compared with all operators.
+        """
+        ops, samples = self._tables["ops"], self._tables["samples"]
+        if not isinstance(ops, LargeTable) or isinstance(samples, LargeTable) or len(samples):
+            return None
+        rows = {
+            name: sum(group.get(rank, 0) for group in table.groups() for rank in ranks)
+            for name, table in self._large.items()
+        }
+        has_more = rows.get("kernels") or rows.get("calls")
+        return ops if len(ranks) == 1 and may_cut(rows["ops"]) and not has_more else None
 
 
 def sampled_tables(**tables: pd.DataFrame | None) -> dict[str, pd.DataFrame]:

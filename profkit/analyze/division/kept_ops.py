@@ -4,26 +4,23 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze.division.recorded_rank import COLLECTING, COMPILING, computes
-from profkit.analyze.division.thread_roles import MARKS
+from profkit.analyze.division.known_names import COLLECTING, COMPILING, computes
 from profkit.analyze.shared import calltree
 from profkit.analyze.shared.glob_match import matching
-from profkit.analyze.shared.large_table import LargeTable
 from profkit.analyze.shared.step_windows import positions_by_repeat
+
+COLUMNS = ("rank", "repeat", "op", "parent", "tid", "name", "kind", "start_ns", "end_ns")
+"""What the division needs to know of an operator."""
 
 
 def divides(ops: pd.DataFrame) -> NDArray[np.bool_]:
     """Tell which operators of a portion change how the time of a rank without a GPU is divided.
 
-    Or what its threads are for, if there are marks of steps. The time of one that computes inside
-    of another one is that of the other.
+    The time of one that computes inside of another one is that of the other.
     """
     found = np.ones(len(ops), dtype=np.bool_)
     for own in positions_by_repeat(ops).values():
         found[own] = ~_are_inner(ops.iloc[own])
-    of_gradient = np.flatnonzero((ops["forward"] >= 0).to_numpy())
-    _, first = np.unique(ops["tid"].to_numpy()[of_gradient], return_index=True)
-    found[of_gradient[first]] = True
     return found
 
 
@@ -37,11 +34,3 @@ def _are_inner(ops: pd.DataFrame) -> NDArray[np.bool_]:
     around = calltree.positions(op, parent)
     end = ops["end_ns"].to_numpy(np.int64)
     return np.asarray(works & (around >= 0) & works[around] & (end <= end[around]))
-
-
-def marked_ranks(ops: LargeTable) -> set[int]:
-    """Return the ranks with marks of steps."""
-    found: set[int] = set()
-    for rows in ops.narrowed(["rank", "name"]).portions():
-        found.update(np.unique(rows["rank"].to_numpy()[matching(rows["name"], MARKS)]).tolist())
-    return found

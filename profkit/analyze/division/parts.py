@@ -1,35 +1,36 @@
 """What each cause consists of: all of its time by module, operator or Python line, and kernel."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze.division import charges, cpu, gpu, places
-from profkit.analyze.division.first_uses import above_usual, of_some_names
+from profkit.analyze.division import gpu
+from profkit.analyze.division.in_threads import Spent
 from profkit.analyze.division.partition import Partition, alone
 from profkit.analyze.division.recorded_rank import RecordedRank
-from profkit.analyze.shared import calltree, intervals
-from profkit.analyze.shared.glob_match import categorical, texts
+from profkit.analyze.shared import intervals
+from profkit.analyze.shared.glob_match import texts
 from profkit.tables.kernel_names import readable
 
 KEYS = ["cause", "module", "operator", "kernel"]
 _SUMS = ("calls", "ns", "first_use_ns")
 _SMALL = 1e-4
 _MS = 1e6
-_OF_KERNELS = (gpu.COMPUTING, gpu.EXPOSED, "exposed_copies", "exposed_sets")
 _KINDS = {gpu.COMPUTING: "compute", gpu.EXPOSED: "communication", "exposed_sets": "set"}
 
 
-def parts(rank: RecordedRank, time: Partition) -> pd.DataFrame:
+def parts(rank: RecordedRank, time: Partition, spent: Mapping[str, Spent]) -> pd.DataFrame:
     """Return `KEYS`, calls and ms per step of what causes consist of; each sums to its time.
 
-    Of its time, ``first_use_ms_per_step`` is what other operators would take without it.
-    What takes less than a ten-thousandth of the step, and what belongs to no row, is one part of
-    its cause whose other keys are empty.
+    `spent` says for causes of CPU threads where these spent them. Of the time of a part,
+    ``first_use_ms_per_step`` is what other operators would take without it. What takes less than a
+    ten-thousandth of the step, and what belongs to no row, is one part of its cause whose other
+    keys are empty.
     """
-    of_causes = [_of_cause(rank, time, cause) for cause in time.parts]
+    of_causes = [_of_cause(rank, time, cause, spent.get(cause)) for cause in time.parts]
     # One table: a table of each cause takes longer than what is in it.
     columns = (*KEYS, *_SUMS)
     found = pd.DataFrame(
@@ -61,44 +62,15 @@ def parts(rank: RecordedRank, time: Partition) -> pd.DataFrame:
     )[["rank", "repeat", *KEYS, "calls_per_step", "ms_per_step", "first_use_ms_per_step"]]
 
 
-def _of_cause(rank: RecordedRank, time: Partition, cause: str) -> dict[str, NDArray[Any]]:
-    top = cause.partition(".")[0]
-    if len(rank.kernels) and top in _OF_KERNELS:
-        return _kernels(rank, time, cause, top)
-    spans = time.spans(cause)
-    if cause != cpu.COMPUTING and (lines := places.by_function(rank, spans)):
-        ns = np.array([ns for _, ns in lines], dtype=np.int64)
-        return _rows(cause, "", [line for line, _ in lines], "", ns)
-    threads = dict.fromkeys([rank.main, *rank.launching, *rank.distinct_threads])
-    own = charges.of_threads(rank, spans, threads)
-    if cause == cpu.COMPUTING:
-        own[~rank.works] = 0
-    return _operators(rank, cause, own)
-
-
-def _operators(rank: RecordedRank, cause: str, own: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-    """Return the sums of operators by module and name, of some names at a time.
-
-    Texts, or what is between, of millions of operators would take many times their memory.
-    """
-    module, name = (categorical(rank.ops[column]) for column in ("module", "name"))
-    modules, names = (np.append(one.categories.to_numpy(object), "") for one in (module, name))
-    some: list[tuple[NDArray[np.int64], ...]] = []
-    for rows in of_some_names(name.codes, own):
-        ns = own[rows]
-        key = (module.codes[rows].astype(np.int64) + 1) * len(names) + name.codes[rows] + 1
-        distinct, first, number = np.unique(key, return_index=True, return_inverse=True)
-        sums = (
-            calltree.sums(number, of_rows, len(distinct))
-            for of_rows in (ns, above_usual(rank, rows, ns), np.ones_like(ns))
-        )
-        some.append((distinct, rows[first], *sums))
-    distinct, first, *sums_of = (np.concatenate(column) for column in zip(*some, strict=True))
-    # In the order in which they come up.
-    order = np.argsort(first)
-    of_module, of_name = np.divmod(distinct[order], len(names))
-    ordered = (of_rows[order] for of_rows in sums_of)
-    return _rows(cause, modules[of_module - 1], names[of_name - 1], "", *ordered)
+def _of_cause(
+    rank: RecordedRank, time: Partition, cause: str, spent: Spent | None
+) -> dict[str, NDArray[Any]]:
+    if spent is None:
+        return _kernels(rank, time, cause, cause.partition(".")[0])
+    if spent.lines:
+        ns = np.array([ns for _, ns in spent.lines], dtype=np.int64)
+        return _rows(cause, "", [line for line, _ in spent.lines], "", ns)
+    return _rows(cause, *spent.operators.columns())
 
 
 def _kernels(rank: RecordedRank, time: Partition, cause: str, top: str) -> dict[str, NDArray[Any]]:

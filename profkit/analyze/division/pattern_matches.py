@@ -1,12 +1,15 @@
 """What the patterns find in the recording of one rank, whose rows carry what they are charged."""
 
 import json
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from profkit.analyze.division import charges, cpu, gpu, thread_waits
+from profkit.analyze.division.found_in_parts import Found
 from profkit.analyze.division.long_steps import calls_within, sampled_steps
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.recorded_rank import RecordedRank
@@ -14,9 +17,11 @@ from profkit.analyze.shared import intervals
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.step_windows import filtered
 from profkit.patterns import patterns
-from profkit.patterns.base import CAUSE_COLUMNS, CHARGED, Match, Step
+from profkit.patterns.base import CAUSE_COLUMNS, CHARGED, Match, Pattern, Step, worthwhile
 
 _NS_PER_MS = 1e6
+_OPS = "cpu_ops"
+_PARTS_AT_ONCE = 4
 _COLUMNS = (
     *("pattern", "title", "cause", "advice", "covered_ms", "place", "confidence", "source"),
     *("also", "evidence", "in_steps"),
@@ -34,21 +39,70 @@ def matches(
 
     `causes` are its own, `known` has the tables and settings that patterns may name besides.
     """
-    count = len(rank.periods)
-    length = float((rank.windows[:, 1] - rank.windows[:, 0]).mean())
-    given = {**_given(rank, time, known), "causes": causes[list(CAUSE_COLUMNS)]}
+    known = {**known, "causes": causes[list(CAUSE_COLUMNS)]}
+    whole = _step(rank, ranks)
+    within = charges.of_operators(rank, time)
+    given = _given(rank, time, within, known) | {"step": whole}
     rank.forget()
     rank.tidy()
-    given["step"] = Step(count=count, ms=length / _NS_PER_MS, ranks=ranks)
-    steady = []
-    for name, pattern in patterns().items():
-        if not (pattern.without_gpu and len(rank.kernels)):
-            steady += [(name, match) for match in pattern.matches(given)]
-            rank.tidy()
-    rows = [_row(name, match, given["step"]) for name, match in steady]
+    fitting = {name: one for name, one in patterns().items() if _fits(one, rank)}
+    in_parts = {
+        name: one for name, one in fitting.items() if rank.parts_of_ops and _OPS in one.parameters
+    }
+    found = {name: Found() for name in fitting}
+    for name in [name for name in fitting if name not in in_parts]:
+        found[name].add(whole, fitting[name].found(given))
+        rank.tidy()
+    for part in _parts(rank) if in_parts else ():
+        of_part = _given(part, time, within, known) | {"step": _step(part, ranks)}
+        of_part["causes"] = _causes_of_part(part, given["causes"], of_part["step"].ms / whole.ms)
+        part.forget()
+        for name, pattern in in_parts.items():
+            found[name].add(of_part["step"], pattern.found(of_part))
+        del of_part
+    steady = [
+        (name, match)
+        for name, of in found.items()
+        for match in worthwhile(of.matches(whole.count), whole)
+    ]
+    rows = [_row(name, match, whole) for name, match in steady]
     rows += _in_some_steps(rank, given, {(name, match.place) for name, match in steady})
     made = pd.DataFrame(rows, columns=list(_COLUMNS))
     return made.sort_values("covered_ms", ascending=False, ignore_index=True, kind="stable")
+
+
+def _fits(pattern: Pattern, rank: RecordedRank) -> bool:
+    return not (pattern.without_gpu and len(rank.kernels))
+
+
+def _step(rank: RecordedRank, ranks: int) -> Step:
+    length = float((rank.windows[:, 1] - rank.windows[:, 0]).mean())
+    return Step(count=len(rank.periods), ms=length / _NS_PER_MS, ranks=ranks)
+
+
+def _parts(rank: RecordedRank) -> Iterator[RecordedRank]:
+    """Yield the parts of a rank of which there is no room for all operators, with their periods."""
+    for part in rank.in_parts(_PARTS_AT_ONCE):
+        of_part = np.isin(rank.periods["step"], np.unique(part.ops["step"]))
+        periods = rank.periods[of_part]
+        if _is_whole(rank):
+            start = np.maximum(periods["start_ns"], part.ops["start_ns"].min())
+            end = np.minimum(periods["end_ns"], part.ops["end_ns"].max())
+            periods = periods.assign(start_ns=start, end_ns=end)[(start < end).to_numpy()]
+        if len(periods):
+            yield replace(part, periods=periods.reset_index(drop=True))
+
+
+def _is_whole(rank: RecordedRank) -> bool:
+    """Tell whether the only period is all that was recorded."""
+    return bool((rank.periods["step"] < 0).all())
+
+
+def _causes_of_part(part: RecordedRank, causes: pd.DataFrame, share: float) -> pd.DataFrame:
+    """Return the `causes` of a step in these steps; of the only one a part has its `share`."""
+    if not _is_whole(part):
+        return causes
+    return causes.assign(**{name: causes[name] * share for name in ("ms_per_step", "gain_ms")})
 
 
 def _row(name: str, match: Match, step: Step, in_steps: str = "") -> dict[str, Any]:
@@ -94,12 +148,17 @@ def _in_some_steps(
     return found
 
 
-def _given(rank: RecordedRank, time: Partition, known: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tables that patterns look at: rows of the periods, with what they are charged."""
+def _given(
+    rank: RecordedRank, time: Partition, within: Intervals, known: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the tables that patterns look at: rows of the periods, with what they are charged.
+
+    Operators are charged with time `within` a union, see `charges.of_operators`.
+    """
     own = {name: of_rank(rank.where, known[name]) for name in _OF_RANK}
     python = rank.python.assign(**{CHARGED: charges.of_python(rank, _working(rank, time))})
     tables = own | {
-        "cpu_ops": rank.ops.assign(**{CHARGED: charges.of_ops(rank, time)}),
+        "cpu_ops": rank.ops.assign(**{CHARGED: charges.of_ops(rank, within)}),
         "kernels": rank.kernels.assign(**{CHARGED: charges.of_kernels(rank, time)}),
         "runtime_calls": rank.calls.assign(**{CHARGED: charges.of_calls(rank, time)}),
         "python_calls": python,

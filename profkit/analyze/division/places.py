@@ -1,12 +1,12 @@
 """Where in the program time was spent: the Python line, the module or the operator."""
 
 from collections import Counter
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze.division import charges
 from profkit.analyze.division.partition import innermost_time, spans_of
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import calltree, intervals
@@ -21,16 +21,8 @@ Place = tuple[str, int]
 """A place and the time spent in it, in ns."""
 
 
-def of_spans(rank: RecordedRank, spans: Intervals) -> list[Place]:
-    """Return where the program's threads spent the union `spans`, the place with most time first.
-
-    By the Python functions that were recorded; else by the stacks or modules of operators.
-    """
-    found = by_function(rank, spans)
-    return found or of_ops(rank, charges.of_threads(rank, spans, _threads(rank)))
-
-
-def _threads(rank: RecordedRank) -> list[int]:
+def threads(rank: RecordedRank) -> list[int]:
+    """Return the threads of which a place is told: the program's, and those that launched."""
     return list(dict.fromkeys([rank.main, *rank.launching]))
 
 
@@ -39,7 +31,7 @@ def by_function(rank: RecordedRank, spans: Intervals) -> list[Place]:
 
     Where samples say nothing, the phases do that it lies between.
     """
-    on_thread = np.isin(rank.python["tid"].to_numpy(np.int64), _threads(rank))
+    on_thread = np.isin(rank.python["tid"].to_numpy(np.int64), threads(rank))
     if not on_thread.any():
         return []
     blocks = map(rank.python.iloc.__getitem__, intervals.blocks(len(rank.python)))
@@ -64,6 +56,11 @@ def _unseen(rank: RecordedRank, spans: Intervals) -> list[Place]:
 
 def of_ops(rank: RecordedRank, time: NDArray[np.int64]) -> list[Place]:
     """Return where operators belong that are charged with `time`, most first."""
+    return ranked(in_ops(rank, time))
+
+
+def in_ops(rank: RecordedRank, time: NDArray[np.int64]) -> "Counter[str]":
+    """Return the `time` that operators are charged with by the place where they belong."""
     columns = [categorical(rank.ops[name]) for name in ("stack", "module")]
     stacks, modules = (np.append(one.categories.to_numpy(object), "") for one in columns)
     spent: Counter[int] = Counter()
@@ -76,12 +73,11 @@ def of_ops(rank: RecordedRank, time: NDArray[np.int64]) -> list[Place]:
         )
         sums = calltree.sums(number, time[rows], len(distinct))
         spent.update(dict(zip(distinct.tolist(), sums.tolist(), strict=True)))
-    labels = [
-        line_of(str(stacks[at])) or str(modules[below]).split(SEPARATOR)[-1]
-        for at, below in (divmod(key, len(modules)) for key in spent)
-    ]
-    ns = np.array([*spent.values()], dtype=np.int64)
-    return _ranked(np.array(labels, dtype=object), ns)
+    found: Counter[str] = Counter()
+    for key, ns in spent.items():
+        at, below = divmod(key, len(modules))
+        found[line_of(str(stacks[at])) or str(modules[below]).split(SEPARATOR)[-1]] += ns
+    return found
 
 
 def line_of(stack: str) -> str:
@@ -93,7 +89,12 @@ def line_of(stack: str) -> str:
 def _ranked(labels: NDArray[np.object_], time: NDArray[np.int64]) -> list[Place]:
     numbers, distinct = pd.factorize(labels)
     sums = calltree.sums(numbers, time, len(distinct)).tolist()
-    known = [(str(label), ns) for label, ns in zip(distinct, sums, strict=True) if label and ns > 0]
+    return ranked(dict(zip(map(str, distinct), sums, strict=True)))
+
+
+def ranked(spent: Mapping[str, int]) -> list[Place]:
+    """Return the places with a name in which time was `spent`, most first."""
+    known = [(label, ns) for label, ns in spent.items() if label and ns > 0]
     return sorted(known, key=lambda place: (-place[1], place[0]))
 
 

@@ -2,8 +2,8 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from profkit.analyze.division import divided_ranks, gpu, names
 from profkit.analyze.division.details import Detail, details, per_step
+from profkit.analyze.division.in_threads import Spent, spent_in_threads
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.parts import parts
 from profkit.analyze.division.periods import Periods
@@ -41,7 +42,10 @@ class Divided:
 
     rank: RecordedRank
     time: Partition
-    details: dict[str, Detail] = field(default_factory=dict)
+    spent: dict[str, Spent]
+    """Where CPU threads spent it, by cause."""
+
+    details: dict[str, Detail]
 
     @cached_property
     def times(self) -> dict[str, NDArray[np.int64]]:
@@ -50,7 +54,7 @@ class Divided:
 
     def parts(self) -> pd.DataFrame:
         """Return what the causes consist of."""
-        return parts(self.rank, self.time)
+        return parts(self.rank, self.time, self.spent)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,13 +80,22 @@ class RankCauses:
     the tables of all are small."""
 
 
-def divided(found: Periods, tables: Mapping[str, pd.DataFrame | LargeTable]) -> Iterator[Divided]:
-    """Yield the recordings of each rank, one after another, with their causes."""
+def divided(
+    found: Periods,
+    tables: Mapping[str, pd.DataFrame | LargeTable],
+    with_parts: Container[int] | None = None,
+) -> Iterator[Divided]:
+    """Yield the recordings of each rank, one after another, with their causes.
+
+    Those of `with_parts`, or all, have what is needed to tell their parts.
+    """
     for rank, time in divided_ranks.divided(found, tables):
-        causes = details(rank, time)
+        has_parts = with_parts is None or rank.where[0] in with_parts
+        spent = spent_in_threads(rank, time, has_parts=has_parts)
+        causes = details(rank, time, spent)
         rank.tidy()
-        yield Divided(rank=rank, time=time, details=causes)
-        del rank, time, causes  # before the next one is read
+        yield Divided(rank=rank, time=time, spent=spent, details=causes)
+        del rank, time, spent, causes  # before the next one is read
 
 
 def divided_of(
@@ -105,7 +118,7 @@ def one_by_one(
     Where it `keeps_all`, all of each: several times the memory of the tables.
     """
     ranks = []
-    recordings = divided(found, tables)
+    recordings = divided(found, tables, None if keeps_all else chosen)
     repeats = found.rows.groupby("rank")["repeat"].nunique()
     for number, count in zip(repeats.index.tolist(), repeats.tolist(), strict=True):
         of_rank = list(islice(recordings, count))

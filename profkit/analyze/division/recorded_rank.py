@@ -1,6 +1,8 @@
 """What one rank recorded in one repeat, and what its CPU threads were doing."""
 
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -9,6 +11,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from profkit.analyze.division.known_names import (
+    CALLING,
+    COLLECTING,
+    COLLECTS,
+    COMMUNICATES,
+    COMMUNICATING,
+    LOADING,
+    STARTS_LOADING,
+    computes,
+)
 from profkit.analyze.division.partition import alone, crossing, spans_of, union_of_rows
 from profkit.analyze.division.phases import Stretches, stretches
 from profkit.analyze.division.sampled_calls import sampled_calls, seen_stacks, with_stacks
@@ -21,36 +33,11 @@ from profkit.analyze.shared.large_table import tidy
 from profkit.analyze.shared.launch_calls import launches
 from profkit.tables.kernel_names import readable
 
-LOADING = ("enumerate(DataLoader)#*", "enumerate(DataPipe)#*", "data")
-"""Ranges in which the program waits for the next batch."""
-
-_STARTS_LOADING = ("*torch/utils/data/dataloader.py(*): __iter__",)
-COLLECTING = ("Python GC*", "gc.collect*", "*garbage_collection*")
-_COLLECTS = ("<built-in function collect>",)
-COMPILING = (
-    "*compile_inner*",
-    "*dynamo_timed*",
-    "compile_fx*",
-    "*_compile.compile*",
-    "*entire_frame_compile*",
-    "*Inductor*compile*",
-    "*compile_attempt*",
-)
-COMMUNICATING = ("gloo:*", "mpi:*", "ucc:*")
-_CALLING = ("c10d::*",)
-_COMMUNICATES = (
-    "*torch/distributed/distributed_c10d.py(*",
-    "*torch/distributed/_functional_collectives.py(*",
-)
-PYTHON_NAMES = (*_STARTS_LOADING, *_COLLECTS, *_COMMUNICATES)
-"""Python functions that are looked for."""
-
 _STARTING_NS = 1_000_000
 _FAR_LONGER = 20
 _FEW = 3
 _EXCERPT = 0.1
 _ROWS_AT_ONCE = 1 << 18
-_WRAPPERS = (*_CALLING, "DistributedDataParallel*", "*c10d_functional*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +47,8 @@ class RecordedRank:
     where: tuple[int, int]
     periods: pd.DataFrame
     ops: pd.DataFrame
+    """Its operators; of many without a GPU those alone that its time is divided by."""
+
     kernels: pd.DataFrame
     calls: pd.DataFrame
     python: pd.DataFrame
@@ -77,6 +66,12 @@ class RecordedRank:
 
     collectives: pd.DataFrame
     """Collectives that were matched with those of other ranks, with ``wait_ns``."""
+
+    known_roles: ThreadRoles | None = None
+    """What its threads are for, where `ops` are not all operators."""
+
+    parts_of_ops: Callable[[int], Iterator[pd.DataFrame]] | None = None
+    """Yields all operators then, with all inside of them, in parts: so many at once."""
 
     @classmethod
     def of(
@@ -96,6 +91,19 @@ class RecordedRank:
             is_sampled=is_sampled, where=where, periods=periods.reset_index(drop=True), **rows
         )
 
+    @property
+    def is_part(self) -> bool:
+        """Whether its operators are some of many, with all inside of them."""
+        return self.known_roles is not None and self.parts_of_ops is None
+
+    def in_parts(self, at_once: int = 1) -> Iterator["RecordedRank"]:
+        """Yield it with all of its operators, if they are many so many parts `at_once`."""
+        if self.parts_of_ops is None:
+            yield self
+            return
+        for ops in self.parts_of_ops(at_once):
+            yield replace(self, ops=ops.reset_index(drop=True), parts_of_ops=None)
+
     def forget(self) -> None:
         """Let go of what was made of the rows: all of it is made again where it is asked for."""
         for name, made in vars(type(self)).items():
@@ -104,7 +112,7 @@ class RecordedRank:
 
     def tidy(self) -> None:
         """Give memory back that was worked with, if there are many operators."""
-        tidy(len(self.ops))
+        tidy(len(self.ops) if self.parts_of_ops is None else sys.maxsize)
 
     @cached_property
     def windows(self) -> Intervals:
@@ -157,6 +165,8 @@ class RecordedRank:
     @cached_property
     def roles(self) -> ThreadRoles:
         """What its threads are for."""
+        if self.known_roles is not None:
+            return self.known_roles
         found = ThreadRoles()
         found.add(self.ops, self.calls)
         return found
@@ -165,12 +175,6 @@ class RecordedRank:
     def main(self) -> int:
         """The thread of the program, -1 if no thread is known."""
         return self.roles.main
-
-    @cached_property
-    def distinct_threads(self) -> list[int]:
-        """The program's thread, then all others with operators, as they come up."""
-        known = np.asarray(pd.unique(self.op_threads)).tolist()
-        return list(dict.fromkeys([self.main, *known]))
 
     @cached_property
     def launching(self) -> list[int]:
@@ -300,7 +304,7 @@ class RecordedRank:
     def loading(self, thread: int) -> Intervals:
         """Return when `thread` waits for a batch, or for the workers of an epoch, as a union."""
         on_thread = (self.python["tid"] == thread).to_numpy()
-        starts = on_thread & matching(self.python["name"], _STARTS_LOADING)
+        starts = on_thread & matching(self.python["name"], STARTS_LOADING)
         spans = (self.ranges(LOADING, thread), spans_of(self.python[starts]))
         return intervals.union(np.concatenate(spans))
 
@@ -310,8 +314,8 @@ class RecordedRank:
         if not self.works.any():
             return self.held_up
         on_main = (self.python["tid"] == self.main).to_numpy()
-        called = spans_of(self.python[on_main & matching(self.python["name"], _COMMUNICATES)])
-        calls = (self.ranges(COMMUNICATING), self.ranges(_CALLING, self.main), called)
+        called = spans_of(self.python[on_main & matching(self.python["name"], COMMUNICATES)])
+        calls = (self.ranges(COMMUNICATING), self.ranges(CALLING, self.main), called)
         return intervals.union(np.concatenate(calls))
 
     @cached_property
@@ -323,7 +327,7 @@ class RecordedRank:
     def collecting(self) -> Intervals:
         """The time in Python's garbage collector, as a union."""
         ranges = spans_of(self.ops, matching(self.ops["name"], COLLECTING))
-        by_hand = spans_of(self.python[matching(self.python["name"], _COLLECTS)])
+        by_hand = spans_of(self.python[matching(self.python["name"], COLLECTS)])
         return intervals.union(np.concatenate((ranges, spans_of(self.pauses), by_hand)))
 
     @cached_property
@@ -339,7 +343,7 @@ class RecordedRank:
         computes inside of that call.
         """
         on_main = self.works & (self.op_threads == self.main)
-        spans, calls = union_of_rows(self.ops, on_main), self.ranges(_CALLING, self.main)
+        spans, calls = union_of_rows(self.ops, on_main), self.ranges(CALLING, self.main)
         if not len(calls):
             return spans
         inner = spans_of(self.ops, on_main)
@@ -360,7 +364,10 @@ class RecordedRank:
             (self.ops, self.works),
             (self.calls, np.ones(len(self.calls), dtype=np.bool_)),
         ):
-            recorded = intervals.union(np.concatenate((recorded, union_of_rows(rows, which))))
+            found = union_of_rows(rows, which)
+            if len(recorded):
+                found = intervals.union(np.concatenate((recorded, found)))
+            recorded = found
             if intervals.overlap(windows, recorded).sum() > enough:
                 return True
         return False
@@ -382,9 +389,3 @@ class RecordedRank:
         start = self.collectives["start_ns"].to_numpy(np.int64)
         wait = self.collectives["wait_ns"].to_numpy(np.int64)
         return intervals.union(np.column_stack((start, start + np.maximum(wait, 0))))
-
-
-def computes(ops: pd.DataFrame) -> NDArray[np.bool_]:
-    """Tell which rows of operators compute: they neither communicate nor only name."""
-    other = matching(ops["name"], (*COMMUNICATING, *_WRAPPERS, *LOADING))
-    return (ops["kind"] == "operator").to_numpy() & ~other

@@ -38,6 +38,11 @@ class ThreadRoles:
                 return max(sorted(counts), key=counts.__getitem__)
         return -1
 
+    @property
+    def threads(self) -> list[int]:
+        """The program's thread, then all others with operators, as they come up."""
+        return list(dict.fromkeys([self.main, *self._ops]))
+
     def names(self) -> dict[int, str]:
         """Return the threads, the program's own first, each with its role."""
         found = sorted({*self._ops, *self._calls})

@@ -38,7 +38,7 @@ def nothing() -> Intervals:
 
 def union(spans: Intervals) -> Intervals:
     """Return the union of `spans`; intervals that touch become one."""
-    if len(spans) <= _ROWS_AT_ONCE:
+    if len(spans) <= _ROWS_AT_ONCE or _is_union(spans):
         return _union(spans)
     # Of a table in the order of time little is left of each block.
     found = np.concatenate([_union(spans[rows]) for rows in blocks(len(spans))])
@@ -53,7 +53,14 @@ def _is_sorted(spans: Intervals) -> bool:
     return not (spans[1:, 0] < spans[:-1, 0]).any()
 
 
+def _is_union(spans: Intervals) -> bool:
+    filled = (spans[:, 1] > spans[:, 0]).all()
+    return bool(filled and (spans[1:, 0] > spans[:-1, 1]).all())
+
+
 def _union(spans: Intervals) -> Intervals:
+    if _is_union(spans):
+        return spans
     filled = spans[:, 1] > spans[:, 0]
     spans = spans if filled.all() else spans[filled]
     if not len(spans):
@@ -72,6 +79,19 @@ def _union(spans: Intervals) -> Intervals:
 def intersection(left: Intervals, right: Intervals) -> Intervals:
     """Return the intersection of two unions, as a union. O(n log m) for n in the smaller one."""
     few, many = (left, right) if len(left) < len(right) else (right, left)
+    if len(many) <= _ROWS_AT_ONCE:
+        return _intersection(few, many)
+    found = [_intersection(_near(few, many[rows]), many[rows]) for rows in blocks(len(many))]
+    return np.concatenate(found)
+
+
+def _near(spans: Intervals, others: Intervals) -> Intervals:
+    """Return those of a union that are not before or after all of another one."""
+    first = np.searchsorted(spans[:, 1], others[0, 0], side="right")
+    return spans[first : np.searchsorted(spans[:, 0], others[-1, 1], side="left")]
+
+
+def _intersection(few: Intervals, many: Intervals) -> Intervals:
     # Each of `few` overlaps a run of `many`, from the first that ends after it begins.
     first = np.searchsorted(many[:, 1], few[:, 0], side="right")
     count = np.searchsorted(many[:, 0], few[:, 1], side="left") - first

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ _OF_KERNEL = (
     *("kind", "operator", "module", "phase", "grid", "block", "registers"),
     *("shared_memory_bytes", "occupancy_percent", "size_bytes", "copy_kind"),
 )
+_PHASED = ["start_ns", "end_ns", "phase"]
+_PHASE_OF_RUN = {"name": "phase"}
 _OF_COLLECTIVE = ("kind", "group", "group_description", "group_ranks", "dtype", "size_bytes")
 
 
@@ -39,10 +42,14 @@ class Recorded:
     offset_ns: int
     """How far its clock is ahead of the common one."""
 
-    def tracks(self, window: tuple[int, int]) -> Iterator[Track]:
-        """Yield the tracks with what is there in a window of the common clock."""
+    def tracks(self, window: tuple[int, int], least_ns: int) -> Iterator[Track]:
+        """Yield the tracks with what is there in a window of the common clock.
+
+        Of CPU threads it is what takes `least_ns`, or more.
+        """
         own = window[0] + self.offset_ns, window[1] + self.offset_ns
-        for make in (_causes, _phases, _threads, _collectives, _streams):
+        phases, threads = (partial(make, least_ns=least_ns) for make in (_phases, _threads))
+        for make in (_causes, phases, threads, _collectives, _streams):
             for track in make(self, own):
                 if len(track.rows):
                     moved = track.rows[["start_ns", "end_ns"]] - self.offset_ns
@@ -56,18 +63,25 @@ def cause_name(cause: str) -> str:
     return f"{own} ({': '.join(above)})" if above else own
 
 
-def _inside(rows: pd.DataFrame, window: tuple[int, int]) -> pd.DataFrame:
-    return rows[((rows["start_ns"] < window[1]) & (rows["end_ns"] > window[0])).to_numpy()]
+def _inside(rows: pd.DataFrame, window: tuple[int, int], least_ns: int = 0) -> pd.DataFrame:
+    inside = (rows["start_ns"] < window[1]) & (rows["end_ns"] > window[0])
+    if least_ns:
+        inside &= rows["end_ns"] - rows["start_ns"] >= least_ns
+    return rows[inside.to_numpy()]
 
 
 def _causes(one: Recorded, window: tuple[int, int]) -> Iterator[Track]:
-    parts = []
-    for cause in one.time.parts:
-        spans = _cut(one.time.spans(cause), window)
-        parts.append(_rows(spans).assign(name=cause_name(cause), cause=cause))
-    if parts:
-        rows = pd.concat(parts, ignore_index=True)
-        yield Track(rank=one.rank.where[0], kind="causes", rows=rows, about=("cause",))
+    causes = [*one.time.parts]
+    if not causes:
+        return
+    spans = [_cut(one.time.spans(cause), window) for cause in causes]
+    # A text of its own for each of millions of spans would take more than they do.
+    number = np.repeat(np.arange(len(causes), dtype=np.int16), [len(own) for own in spans])
+    names = pd.Categorical([cause_name(cause) for cause in causes])
+    rows = _rows(np.concatenate(spans)).assign(
+        name=names[number], cause=pd.Categorical.from_codes(number, pd.Index(causes))
+    )
+    yield Track(rank=one.rank.where[0], kind="causes", rows=rows, about=("cause",))
 
 
 def _cut(spans: Intervals, window: tuple[int, int]) -> Intervals:
@@ -78,12 +92,15 @@ def _rows(spans: Intervals) -> pd.DataFrame:
     return pd.DataFrame({"start_ns": spans[:, 0], "end_ns": spans[:, 1]})
 
 
-def _phases(one: Recorded, window: tuple[int, int]) -> Iterator[Track]:
+def _phases(one: Recorded, window: tuple[int, int], least_ns: int) -> Iterator[Track]:
     marked = one.annotations
     named = (marked["kind"] == "host") & marked["name"].isin(PHASES)
     rows = _inside(marked[named.to_numpy()], window)[_WHEN]
     if rows.empty:
-        rows = _runs(_inside(one.rank.ops, window))
+        # Of shorter operators not all are in memory.
+        parts = one.rank.in_parts() if least_ns else (one.rank,)
+        runs = [_runs(_inside(part.ops[_PHASED], window)) for part in parts]
+        rows = runs[0] if len(runs) == 1 else _runs(pd.concat(runs).rename(columns=_PHASE_OF_RUN))
     yield Track(rank=one.rank.where[0], kind="phases", rows=rows.copy())
 
 
@@ -98,19 +115,19 @@ def _runs(ops: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _threads(one: Recorded, window: tuple[int, int]) -> Iterator[Track]:
+def _threads(one: Recorded, window: tuple[int, int], least_ns: int) -> Iterator[Track]:
     """Yield for each thread its operators, ranges and calls, and then its Python."""
     rank = one.rank
-    ops = _inside(rank.ops, window)
+    ops = _inside(rank.ops, window, least_ns)
     lines = {stack: line_of(str(stack)) for stack in ops["stack"].unique()}
     ops = ops.assign(line=ops["stack"].map(lines).astype(object))
-    calls = _inside(rank.calls, window)
+    calls = _inside(rank.calls, window, least_ns)
     launches = calls["correlation"].isin(rank.kernels["correlation"]) & (calls["correlation"] > 0)
     calls = calls.assign(link=calls["correlation"].where(launches, -1), kind="runtime call")
     both = pd.concat([ops.assign(link=-1), calls], ignore_index=True)
     texts = {name: both[name].astype(object).fillna("") for name in ("name", *_ON_CPU)}
     both = both[["tid", "start_ns", "end_ns", "link"]].assign(**texts)
-    python = _inside(rank.python, window)
+    python = _inside(rank.python, window, 0 if rank.is_sampled else least_ns)
     for tid, role in rank.roles.names().items():
         where: dict[str, int | str] = {"thread": tid, "role": role}
         rows = both[(both["tid"] == tid).to_numpy()].copy()

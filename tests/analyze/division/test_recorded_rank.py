@@ -2,7 +2,7 @@
 
 import pytest
 
-from profkit.analyze.division import recorded_rank
+from profkit.analyze.division import first_uses, operator_sums, recorded_rank
 from profkit.analyze.shared import intervals
 from profkit.patterns import _rows
 from tests.analyze.test_causes import BACKWARD, CPU, GPU, call, divided, kernel, op
@@ -23,6 +23,6 @@ TWO_THREADS = {
 @pytest.mark.parametrize("tables", [GPU, TWO_THREADS, CPU], ids=["GPU", "two threads", "CPU"])
 def test_causes_are_the_same_however_many_rows_are_worked_on_at_a_time(monkeypatch, tables):
     whole = divided(**tables)
-    for module in (recorded_rank, intervals, _rows):
+    for module in (recorded_rank, intervals, _rows, first_uses, operator_sums):
         monkeypatch.setattr(module, "_ROWS_AT_ONCE", 1)
     assert divided(**tables) == whole

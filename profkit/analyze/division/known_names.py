@@ -1,0 +1,38 @@
+"""Names of ranges and Python functions that the division of time looks for."""
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from profkit.analyze.shared.glob_match import matching
+
+LOADING = ("enumerate(DataLoader)#*", "enumerate(DataPipe)#*", "data")
+"""Ranges in which the program waits for the next batch."""
+
+STARTS_LOADING = ("*torch/utils/data/dataloader.py(*): __iter__",)
+COLLECTING = ("Python GC*", "gc.collect*", "*garbage_collection*")
+COLLECTS = ("<built-in function collect>",)
+COMPILING = (
+    "*compile_inner*",
+    "*dynamo_timed*",
+    "compile_fx*",
+    "*_compile.compile*",
+    "*entire_frame_compile*",
+    "*Inductor*compile*",
+    "*compile_attempt*",
+)
+COMMUNICATING = ("gloo:*", "mpi:*", "ucc:*")
+CALLING = ("c10d::*",)
+COMMUNICATES = (
+    "*torch/distributed/distributed_c10d.py(*",
+    "*torch/distributed/_functional_collectives.py(*",
+)
+PYTHON_NAMES = (*STARTS_LOADING, *COLLECTS, *COMMUNICATES)
+"""Python functions that are looked for."""
+WRAPPERS = (*CALLING, "DistributedDataParallel*", "*c10d_functional*")
+
+
+def computes(ops: pd.DataFrame) -> NDArray[np.bool_]:
+    """Tell which rows of operators compute: they neither communicate nor only name."""
+    other = matching(ops["name"], (*COMMUNICATING, *WRAPPERS, *LOADING))
+    return (ops["kind"] == "operator").to_numpy() & ~other
