@@ -22,6 +22,8 @@ from profkit.patterns.base import CAUSE_COLUMNS, CHARGED, Match, Pattern, Step, 
 _NS_PER_MS = 1e6
 _OPS = "cpu_ops"
 _PARTS_AT_ONCE = 4
+"""Parts of a rank that patterns look at together: about a million operators."""
+
 _COLUMNS = (
     *("pattern", "title", "cause", "advice", "covered_ms", "place", "confidence", "source"),
     *("also", "evidence", "in_steps"),
