@@ -42,6 +42,12 @@ class Listener(Protocol):
     def resume(self) -> None:
         """Begin the current step again: what happened since its begin belongs to no step."""
 
+    def join(self, first: int, count: int) -> None:
+        """Take `count` steps that have ended, from number `first` on, for a single one.
+
+        Later steps keep their numbers.
+        """
+
     def note(self, text: str) -> None:
         """Keep a note for readers of the capture."""
 
@@ -204,6 +210,13 @@ def observed_resume() -> None:
     """Leave what happened since the end of the last step, found by hooks, out of the steps."""
     if _marks.open_step is not None and not _marks.has_own_steps:
         _marks.resume()
+
+
+def observed_join(count: int, before: int) -> None:
+    """Take the `count` steps before the last `before` ones, found by hooks, for a single one."""
+    if not _marks.has_own_steps:
+        for listener in _marks.listeners:
+            listener.join(_marks.index - before - count, count)
 
 
 def observed_phase(name: str) -> AbstractContextManager[object]:

@@ -78,11 +78,11 @@ class ForwardPasses:
                 f" steps leave that out, first before step {marks.steps_seen()}."
             )
 
-    def end_step(self) -> None:
-        """Note the end of a step of training."""
+    def end_step(self, *, is_whole: bool) -> None:
+        """Note the end of a step of training, which `is_whole` if it is no part of a round."""
         if len(self.of_steps) < _COUNTED:
             self.of_steps.append(self.in_step)
-            if len(self.of_steps) == _COUNTED:
+            if len(self.of_steps) == _COUNTED and is_whole:
                 self._note_several()
         self.in_step = Counter()
 

@@ -1,50 +1,142 @@
 """Which of several optimizers, or models, ends a step."""
 
 import weakref
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 StepKind = Literal["auto", "optimizer", "forward", "mark"]
 """What a step of a script is: see `profkit.workloads.script`."""
+
+_LONGEST = 64
+"""Repeated calls of a round at most: longer turns are stages, in which each call is a step."""
+
+_SLACK = 8
+"""Calls by which a round may be longer than twice the one before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a step of several optimizers is, which are numbered as they joined."""
+
+    calls: tuple[int, ...]
+    """How often each is called."""
+
+    last: int
+    """Number of the one whose last call ends the step."""
+
+
+class Joined(NamedTuple):
+    """Steps that turned out to be one."""
+
+    steps: int
+    before: int
+    """Steps that have ended after them."""
 
 
 class StepEnds:
     """Decides whether a call of an optimizer's step, or of a model, ends a step.
 
     One optimizer: each of its calls ends a step. Several (the two of a GAN, one for each
-    parameter): calls of the one that joined last end a step, as all others have then been called.
-    The first call of an optimizer ends no step, unless it is the only one.
+    parameter): a step is a round, until the first one returns. How many calls that has shows when
+    it first returns; before, calls of the one that joined last end a step. If the second round has
+    the same calls, the steps of the first one are `joined`. Several that never return, or after
+    many calls, are stages of a program: each call is a step.
 
-    Some live for one step, as the inner optimizers of meta-learning: when the one that joined last
-    is gone, one that was called again after that had joined ends the steps, and no other joins.
+    One that lives for one step, as the inner optimizers of meta-learning, has the number of one
+    that is gone. Of models, whose calls differ with the request, the one that joined last always
+    ends the step.
     """
 
-    def __init__(self) -> None:
-        self.known: weakref.WeakSet[object] = weakref.WeakSet()
-        self.called_again: weakref.WeakSet[object] = weakref.WeakSet()
-        self.last_joined: weakref.ref[object] | None = None
-        self.has_outlived = False
+    def __init__(self, expected: Round | None = None, *, has_rounds: bool = True) -> None:
+        self.has_rounds = has_rounds
         self.steps = 0
+        self.joined: Joined | None = None
+        self.late = 0
+        """Steps before one joined that has ended them since, if these are no parts of a step."""
+        self.confirmed = expected
+        self._begin_anew(expected)
 
-    def takes_over(self, called: object) -> bool:
-        """Say whether from this call on `called` ends the steps, and something else did before."""
-        if self._ender() is None:
-            return called in self.called_again
-        return called not in self.known and not self.has_outlived
+    def _begin_anew(self, expected: Round | None = None) -> None:
+        self.numbers: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
+        self.names: list[str] = []
+        self.calls: list[int] = []
+        self.round = expected
+        self.is_staged = self.has_joined_apart = False
+        self.first_calls: tuple[int, ...] = ()
+        self.previous = self.last = 0
+        self.last_called: weakref.ref[object] | None = None
+        self.in_row = self.waited = self.ended = self.first_steps = 0
 
     def ends_step(self, called: object) -> bool:
         """Count a finished call of `called`, and say whether it ends a step."""
-        ender = self._ender()
-        if ender is None:
-            self.has_outlived = bool(self.called_again)
-        joins = called not in self.known and not self.has_outlived
-        ends = ender is called or (ender is None and (joins or called in self.known))
-        if ends or joins:
-            self.known.add(called)
-            self.last_joined = weakref.ref(called)
-        elif called in self.known:
-            self.called_again.add(called)
-        self.steps += ends
+        self.joined = None
+        if self.round is not None and self.waited > 2 * sum(self.round.calls) + _SLACK:
+            self._begin_anew()
+        number = self._number(called)
+        returns = self.has_rounds and number == 0 and self.previous > 0 and not self.is_staged
+        is_overdue = returns and self._return()
+        joins = number == len(self.calls)
+        if joins:
+            self.calls.append(0)
+        self.calls[number] += 1
+        self.waited += 1
+        ends = self._is_end(called, number, joins=joins) or is_overdue
+        self.in_row = self.in_row + 1 if number == self.previous else 1
+        self.previous = number
+        if ends:
+            self.steps += 1
+            self.ended += 1
+            self.waited = 0
+            if self.round is not None and self.first_steps:
+                self._compare(self.round)
         return ends
 
-    def _ender(self) -> object | None:
-        return self.last_joined() if self.last_joined is not None else None
+    def _number(self, called: object) -> int:
+        """Return the number of `called`; a new one takes that of one that is gone."""
+        if called not in self.numbers:
+            gone = {*range(len(self.names))} - {*self.numbers.values()}
+            number = self.numbers[called] = min(gone, default=len(self.names))
+            self.names[number : number + 1] = [type(called).__name__]
+        return self.numbers[called]
+
+    def _return(self) -> bool:
+        """Begin a round; say whether the one before it had no end."""
+        calls = tuple(self.calls)
+        is_overdue = not self.ended
+        if self.round is None:
+            self.is_staged = sum(calls) - len(calls) > _LONGEST
+            self.first_calls, self.first_steps = calls, self.ended
+        elif is_overdue:
+            self.first_steps = 0
+        self.round = None if self.is_staged else Round(calls, self.previous)
+        self.calls = [0] * len(calls)
+        self.ended = 0
+        return is_overdue
+
+    def _is_end(self, called: object, number: int, *, joins: bool) -> bool:
+        if self.is_staged:
+            return True
+        if self.round is not None:
+            is_last = number == self.round.last
+            return is_last and self.calls[number] == self.round.calls[number]
+        is_gone = self.last_called is None or self.last_called() is None
+        if number != self.last and not (joins or is_gone):
+            return False
+        self.last, self.last_called = number, weakref.ref(called)
+        if not (joins and number):
+            return True
+        if self.steps > 1:
+            self.late = self.steps
+        # After a single call of the one before, it belongs to the step that this one has ended.
+        self.has_joined_apart = self.in_row > 1
+        return self.has_joined_apart
+
+    def _compare(self, round_: Round) -> None:
+        """Join the steps of the first round, now that the second one has ended."""
+        if tuple(self.calls) == self.first_calls:
+            self.confirmed, self.late = round_, 0
+            if self.first_steps > 1:
+                self.joined = Joined(self.first_steps, 1)
+        elif self.has_joined_apart:
+            self.joined = Joined(2, 1)
+        self.first_steps = 0

@@ -22,8 +22,9 @@ from torch.optim.optimizer import (
 )
 
 from profkit import marks
+from profkit.core.formatting import counted
 from profkit.workloads.automatic.forward_passes import ForwardPasses
-from profkit.workloads.automatic.step_ends import StepEnds, StepKind
+from profkit.workloads.automatic.step_ends import Round, StepEnds, StepKind
 
 _ENGINES = "deepspeed.runtime.engine"
 _QUANTIZED = ".quantized."
@@ -45,12 +46,15 @@ class StepHooks(ExitStack):
     calls a module with gradients first.
     """
 
-    def __init__(self, kind: StepKind, samples: int = -1) -> None:
+    def __init__(
+        self, kind: StepKind, samples: int = -1, expected_round: Round | None = None
+    ) -> None:
         super().__init__()
         self.kind = kind
         self.samples = samples
+        self.expected_round = expected_round
         self.is_training = kind == "optimizer"
-        self.step_ends = StepEnds()
+        self.step_ends = StepEnds(expected_round, has_rounds=self.is_training)
         self.passes = ForwardPasses()
         self.open: list[object] = []
         self.is_in_update = False
@@ -72,6 +76,7 @@ class StepHooks(ExitStack):
         warnings.filterwarnings("ignore", message=_COMPILED)
         self._watch_next_forward()
         self.callback(self._ignore_forward)
+        self.callback(self._note_late)
         self.callback(register_optimizer_step_pre_hook(self._before_step).remove)
         self.callback(register_optimizer_step_post_hook(self._after_step).remove)
         self._replace(torch.amp.GradScaler, "_maybe_opt_step", self._as_update_of(1))
@@ -155,20 +160,38 @@ class StepHooks(ExitStack):
                 f"The first {self.step_ends.steps} steps are passes of a model, made before there"
                 " was an optimizer: workload.step=optimizer leaves them out."
             )
-        self.step_ends = StepEnds()
+        self.step_ends = StepEnds(self.expected_round)
 
     def _end_call(self, called: object) -> None:
-        before = self.step_ends.steps
-        if self.step_ends.takes_over(called) and before > 1:
+        was_confirmed = self.step_ends.steps and self.step_ends.confirmed
+        if not self.step_ends.ends_step(called):
+            return
+        if self.is_training:
+            self.passes.end_step(is_whole=len(self.step_ends.names) == 1)
+        marks.observed_step(self.samples)
+        if self.step_ends.joined is not None:
+            marks.observed_join(*self.step_ends.joined)
+        if self.step_ends.confirmed and not was_confirmed:
+            self._note_round(self.step_ends.confirmed)
+        self._watch_next_forward()
+
+    def _note_round(self, step: Round) -> None:
+        """Say so if an optimizer is called several times in a step of several."""
+        if max(step.calls) > 1:
+            calls = zip(step.calls, self.step_ends.names, strict=True)
+            parts = [f"{counted(count, 'call')} of {name}" for count, name in calls]
             marks.note(
-                f"From step {before} on, a step ends with {type(called).__name__}, and with"
-                f" something else before; leave those steps out: warmup_steps={before + 1}."
+                f"Several optimizers take turns: a step is a round of {' and '.join(parts)}."
             )
-        if self.step_ends.ends_step(called):
-            if self.is_training:
-                self.passes.end_step()
-            marks.observed_step(self.samples)
-            self._watch_next_forward()
+
+    def _note_late(self) -> None:
+        """Say so if something that joined late has ended the steps since."""
+        if before := self.step_ends.late:
+            name = self.step_ends.names[self.step_ends.previous]
+            marks.note(
+                f"From step {before} on, a step ends with {name}, and with something else before;"
+                f" leave those steps out: warmup_steps={before + 1}."
+            )
 
     def _watch_next_forward(self) -> None:
         """Install the hook for the next outermost module; modules inside it cost nothing."""

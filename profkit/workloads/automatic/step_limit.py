@@ -25,5 +25,10 @@ class StepLimit:
     def resume(self) -> None:
         """See `profkit.marks.Listener`."""
 
+    def join(self, first: int, count: int) -> None:
+        """See `profkit.marks.Listener`."""
+        del first
+        self.left += count - 1
+
     def note(self, text: str) -> None:
         """See `profkit.marks.Listener`."""

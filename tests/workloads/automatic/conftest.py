@@ -19,6 +19,9 @@ class Watcher:
     def resume(self):
         self.seen.append("resume")
 
+    def join(self, first, count):
+        self.seen.append((first, count))
+
     def note(self, text):
         self.notes.append(text)
 

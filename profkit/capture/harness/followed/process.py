@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import asdict
 from typing import Any
 
 from profkit import marks
@@ -115,7 +116,7 @@ class FollowedProcess:
         has_markers = self.request.tool.opens_step_ranges
         marks.begin_anew(self, markers=step_markers() if has_markers else ())
         self.step_hooks = self.hooks.enter_context(
-            StepHooks(self.request.step, self.request.samples)
+            StepHooks(self.request.step, self.request.samples, self.request.round)
         )
         for made in (nn.Module, optim.Optimizer):
             self.hooks.callback(_before_first_instance(made, self.become_rank))
@@ -188,6 +189,13 @@ class FollowedProcess:
             listener.resume()
 
     @_apart
+    def join(self, first: int, count: int) -> None:
+        """See `profkit.marks.Listener`."""
+        self.record.steps -= count - 1
+        for listener in self.listeners:
+            listener.join(first, count)
+
+    @_apart
     def note(self, text: str) -> None:
         """See `profkit.marks.Listener`."""
         if self.rank is not None:
@@ -256,6 +264,8 @@ class FollowedProcess:
 
     def _write_record(self) -> None:
         self.record.is_training = self.step_hooks.is_training
+        if (step := self.step_hooks.step_ends.confirmed) is not None:
+            self.record.round = asdict(step)
         self.record.write(self.spec.folder)
 
     def _record_failure(self, kind: Any, error: BaseException | None, trace: Any) -> bool:

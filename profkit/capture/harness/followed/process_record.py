@@ -8,7 +8,7 @@ import time
 import zlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from profkit.capture.base import Rank
 from profkit.process import parent_watch
@@ -73,6 +73,9 @@ class ProcessRecord:
 
     steps: int = 0
     is_training: bool = False
+    round: dict[str, Any] | None = None
+    """What a step of several optimizers was, if that is known."""
+
     ended_ns: int = 0
     """When its recording ended; 0 if it was killed before."""
 

@@ -13,7 +13,7 @@ from typing import cast
 from profkit.capture.base import Tool
 from profkit.capture.harness.spec import Spec
 from profkit.core.parallel_layout import Parallel
-from profkit.workloads.automatic.step_ends import StepKind
+from profkit.workloads.automatic.step_ends import Round, StepKind
 
 VARIABLE = "PROFKIT_FOLLOWED"
 """Environment variable with the `FollowRequest`."""
@@ -32,6 +32,7 @@ _REPLACES = re.compile(
     rf"""(?:.*[^\w.$])?{_PYTHON_PATH}(?:["']\])?\s*=(?!=)"""
 )
 _SCRIPT_BYTES = 1 << 20
+_BASELINE, _FIRST = "baseline", "rep0"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,6 +44,9 @@ class FollowRequest:
     step: StepKind
     samples: int
     """Samples of a step; -1 if that is not known."""
+
+    round: Round | None
+    """What a step of several optimizers is, if that was found out."""
 
     stop_after: int
     """Steps after which the program is ended; 0 lets it come to its own end."""
@@ -56,8 +60,22 @@ def of(spec: Spec, tool: Tool) -> FollowRequest:
         parallel=spec.parallel,
         step=workload.get("step", "auto"),
         samples=workload.get("samples") or -1,
+        round=_round(spec),
         stop_after=workload.get("stop_after") or 0,
     )
+
+
+def _round(spec: Spec) -> Round | None:
+    """Return what the first capture without a tool found a step to be, if it was another one."""
+    # Late: what followed processes import is there without msgspec.
+    from profkit.capture.harness.record import capture_json
+    from profkit.core.capture_record import read_capture
+
+    path = spec.folder.parents[1] / _BASELINE / _FIRST / capture_json.NAME
+    if path.parent == spec.folder or not path.is_file():
+        return None
+    found = read_capture(path).get("round")
+    return Round(tuple(found["calls"]), found["last"]) if found else None
 
 
 def to_environment(

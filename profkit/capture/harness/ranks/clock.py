@@ -10,7 +10,7 @@ import socket
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -22,6 +22,7 @@ from profkit.core import progress_events
 
 SCHEMA_VERSION = 1
 _PART = ".steps.part"
+_JOIN = "join"
 _PLACE = ("hostname", "node", "local_rank")
 _EVENT_INTERVAL_S = 0.2
 
@@ -177,6 +178,11 @@ class StepClock:
         """See `profkit.marks.Listener`."""
         self.timer.begin()
 
+    def join(self, first: int, count: int) -> None:
+        """See `profkit.marks.Listener`."""
+        self.steps -= count - 1
+        self.write({_JOIN: [first, count]})
+
     def note(self, text: str) -> None:
         """See `profkit.marks.Listener`."""
         rank_warnings.add(self.out, self.rank, text)
@@ -222,8 +228,27 @@ class StepClock:
 def steps_so_far(out: Path, rank: Rank) -> int:
     """Return how many steps `rank` has written."""
     part = out / f"{rank.label}{_PART}"
-    # The first line is about the rank.
-    return max(part.read_bytes().count(b"\n") - 1, 0) if part.is_file() else 0
+    return len(_read(part)[1]) if part.is_file() else 0
+
+
+def _read(part: Path) -> tuple[dict[str, Any], list[list[int]]]:
+    """Return what the lines of a rank say of it, nothing if there are none, and its steps."""
+    # A process that was killed may leave half a line, or none at all.
+    lines = [line for line in part.read_text().splitlines(keepends=True) if line[-1] == "\n"]
+    header, *values = map(json.loads, lines) if lines else [{}]
+    steps = [value for value in values if isinstance(value, list)]
+    # From the last one on: the others go by the numbers that the steps had.
+    for first, count in [value[_JOIN] for value in values if isinstance(value, dict)][::-1]:
+        steps[first : first + count] = _joined(steps[first : first + count])
+    return header, steps
+
+
+def _joined(steps: Sequence[list[int]]) -> list[list[int]]:
+    """Return `steps` as one, none if they were not written."""
+    if not steps:
+        return []
+    starts, ends, samples, peaks = zip(*steps, strict=True)
+    return [[starts[0], ends[-1], -1 if -1 in samples else sum(samples), max(peaks)]]
 
 
 def renumber(out: Path, rank: Rank, node: int) -> None:
@@ -243,10 +268,8 @@ def collect(out: Path, ranks: Iterable[Rank] = ()) -> list[dict[str, Any]]:
     """
     places, experts = [], {rank.label: rank.ep for rank in ranks if rank.ep >= 0}
     for part in sorted(out.glob(f"*{_PART}")):
-        # A process that was killed may leave half a line, or none at all.
-        lines = [line for line in part.read_text().splitlines(keepends=True) if line[-1] == "\n"]
-        if lines:
-            header, *steps = map(json.loads, lines)
+        header, steps = _read(part)
+        if header:
             # The file has its final name by now.
             label = part.name.removesuffix(_PART)
             document = {"schema_version": SCHEMA_VERSION, **header, "label": label, "steps": steps}

@@ -71,6 +71,9 @@ class SourcesListener:
     def resume(self) -> None:
         """See `profkit.marks.Listener`."""
 
+    def join(self, first: int, count: int) -> None:
+        """See `profkit.marks.Listener`."""
+
     def note(self, text: str) -> None:
         """See `profkit.marks.Listener`."""
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from profkit.capture.harness.record import capture_json
+
 KINDS = ("sources.json", "steps.json")
 
 
@@ -31,6 +33,35 @@ def test_each_backward_pass_of_tensors_that_are_updated_by_hand_is_a_step(follow
 def test_the_first_step_of_an_optimizer_counts_where_no_module_is_called(followed):
     made = followed("python by_hand.py optimizer")
     assert (made.result.returncode, made.steps, made.notes) == (0, [12], [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "steps", "turn"),
+    [("critics", 10, "5 calls of Adam and 1 call of Adam"), ("meta", 8, "3 calls of SGD and 1 c")],
+)
+def test_a_step_of_several_optimizers_is_a_round_of_them(followed, plainly, kind, steps, turn):
+    first = followed(f"python rounds.py {kind}")
+    assert first.result.returncode == 0, first.result.stderr
+    assert (first.steps, first.printed) == ([steps], plainly("rounds.py", kind))
+    assert f"Several optimizers take turns: a step is a round of {turn}" in first.notes[-1]
+    made = {"attempt": 1, "status": "ok", "reason": "", "settings": {}, "workload": {}}
+    capture_json.write(first.out, made | first.found.facts)
+    # What comes after knows it from the first call on.
+    later = followed(f"python rounds.py {kind}", "torch_profiler")
+    assert (later.steps, later.found.facts["round"]) == ([steps], first.found.facts["round"])
+    (trace,) = later.out.glob("*.pt.trace.json.gz")
+    events = json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"]
+    ranges = [event.get("name", "") for event in events if event.get("cat") == "user_annotation"]
+    updates = [name for name in ranges if name.startswith("Optimizer.step")]
+    # Of the three steps that are recorded.
+    assert len(updates) == 3 * sum(first.found.facts["round"]["calls"])
+
+
+def test_optimizers_of_stages_end_a_step_each(followed, plainly):
+    made = followed("python rounds.py layers")
+    assert (made.steps, made.printed) == ([18], plainly("rounds.py", "layers"))
+    (note,) = made.notes
+    assert note.startswith("From step 9 on, a step ends with SGD")
 
 
 def test_ranks_that_the_program_starts_itself_are_found(followed):

@@ -93,6 +93,21 @@ def test_half_a_line_of_a_killed_rank_is_left_out(tmp_path):
     assert not part.exists()
 
 
+@pytest.mark.usefixtures("ticking")
+def test_steps_that_turn_out_to_be_one_are_joined(tmp_path):
+    with StepClock(tmp_path, RANK, NullRecorder(), {}) as steps:
+        steps.begin()
+        for samples in (2, 3, -1, 5):
+            steps.step(samples)
+        steps.join(0, 2)
+        steps.step(6)
+    assert clock.steps_so_far(tmp_path, RANK) == 4
+    collect(tmp_path)
+    found = json.loads((tmp_path / f"{LABEL}.steps.json").read_text())["steps"]
+    assert found[0] == [102, 124, 5, 4096]
+    assert [samples for _, _, samples, _ in found] == [5, -1, 5, 6]
+
+
 def test_a_rank_that_never_began_leaves_no_steps(tmp_path):
     (tmp_path / f"{LABEL}.steps.part").touch()
     collect(tmp_path)
