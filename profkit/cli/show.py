@@ -85,7 +85,9 @@ def of_run(run: RunFolder, *, notes_only: bool = False) -> Iterator[str]:
     yield "  ".join(filter(None, (run.name, when, step, "" if run.status == "ok" else run.status)))
     last = []
     if failed := run.failure:
-        yield f"nothing was recorded: {failed['reason']}"
+        # The clock of steps survives what a tool does not.
+        what = "steps were timed, and no more" if failed.get("places") else "nothing was recorded"
+        yield f"{what}: {failed['reason']}"
         yield f"  what it printed: {run.log(failed)}"
     else:
         yield from program_end.failures(run.captures)

@@ -63,9 +63,10 @@ def test_of_several_ranks_the_one_that_failed_is_named():
 
 
 @pytest.mark.slow
-def test_a_command_that_fails_is_profiled_told_of_and_its_status_passed_on(tmp_path):
+@pytest.mark.parametrize(("how", "status"), [("exit", 3), ("kill", 137)])
+def test_a_command_that_fails_is_profiled_told_of_and_its_status_passed_on(tmp_path, how, status):
     shutil.copy(PROGRAMS / "leaving.py", tmp_path)
-    words = ["profile", "tool=[]", "--", "python", "leaving.py", "exit", "5"]
+    words = ["profile", "tool=[]", "--", "python", "leaving.py", how, "5"]
 
     def profiled():
         command = [sys.executable, "-m", "profkit", *words]
@@ -73,6 +74,7 @@ def test_a_command_that_fails_is_profiled_told_of_and_its_status_passed_on(tmp_p
 
     for _ in range(2):
         made = profiled()
-        assert made.returncode == 3
-        assert "The program ended with exit status 3" in made.stdout
+        assert made.returncode == status
+        assert f"The program ended with exit status {status}" in made.stdout
+        assert "step time" in made.stdout
         assert "report: results/report.html" in made.stdout

@@ -221,15 +221,21 @@ def test_where_nothing_was_found_the_reason_is_said(folder, capsys):
     assert said == "Not known: what kernel_verdict says, as too little was collected."
 
 
-def test_where_nothing_was_recorded_the_reason_stands_in_place_of_notes(folder, capsys):
+@pytest.mark.parametrize(
+    ("places", "begin"),
+    [([], "nothing was recorded"), ([{"label": "r0"}], "steps were timed, and no more")],
+)
+def test_where_nothing_was_recorded_the_reason_stands_in_place_of_notes(
+    folder, capsys, places, begin
+):
     failed = make_run(folder, "bad", "2026-01-01", ["error", "skipped"])
     path = failed / "capture/baseline/rep0/capture.json"
     record = {**json.loads(path.read_text()), "tool": "baseline", "repeat": 0, "reason": "no --lr"}
-    path.write_text(json.dumps(record))
+    path.write_text(json.dumps(record | {"places": places}))
     assert main(["show", "bad"]) == 0
     first, reason, log = capsys.readouterr().out.splitlines()
     assert first.endswith("2 of 2 captures: error, skipped")
-    assert reason == "nothing was recorded: no --lr"
+    assert reason == f"{begin}: no --lr"
     assert log.endswith("results/runs/bad/capture/baseline/rep0/capture.log")
 
 

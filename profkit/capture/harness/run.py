@@ -219,7 +219,7 @@ def _collect(job: Job) -> CollectedResult:
     taken = bytes_bound.collect(out, job.run_settings.max_bytes, scratch.raw_bytes(job, raw))
     notes += bytes_bound.note(taken, spec.tool)
     if job.launcher.finds_ranks and failure and outcome.is_kept(result, failure, missing, ranks):
-        notes.append(f"{FAILED_AFTER}{failure.summary}")
+        notes.append(f"{FAILED_AFTER}{result.reason}")
         result = Outcome(status="ok")
     if problem:
         result = Outcome(status="error", **problem._asdict())

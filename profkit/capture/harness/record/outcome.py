@@ -78,10 +78,10 @@ def is_kept(
 ) -> bool:
     """Say whether a program ended badly when all files of its `ranks` were there already.
 
-    By itself, or told to by SIGTERM, as scripts end a server. What kills it otherwise may pass.
+    By itself, told to by SIGTERM, as scripts end a server, or killed by a person or a scheduler.
     """
-    is_own_end = failure.signum in (0, signal.SIGTERM)
-    return result.status == "error" and bool(ranks) and not missing and is_own_end
+    is_end = failure.signum in (0, signal.SIGTERM, signal.SIGKILL)
+    return result.status == "error" and bool(ranks) and not missing and is_end
 
 
 def _killed(failure: Failure, shortage: str) -> Outcome:
