@@ -273,6 +273,16 @@ _RULES = (
         source="https://docs.python.org/3/library/concurrent.futures.html",
     ),
     _Rule(
+        cause=re.compile(r"(?:.*\.)?waiting_for_requests$"),
+        title="No request came",
+        advice=lambda _: (
+            "Send requests as its users will, from several clients at once, and profile again: "
+            "what limits the server shows only then."
+        ),
+        least=0.02,
+        source="https://docs.python.org/3/library/concurrent.futures.html",
+    ),
+    _Rule(
         cause=re.compile(r"(?:.*\.)?waiting_for_thread\.gil$"),
         title="Another thread holds the GIL",
         advice=_without_gil,

@@ -553,6 +553,42 @@ def test_a_thread_that_asks_for_a_core_in_vain_does_not_wait_for_the_gil(
     assert ("cores" in failed) == bool(own_queue)
 
 
+SERVING = "serve.py(9): main;socketserver.py(233): serve_forever;<built-in function poll>"
+QUEUE = "thread.py(81): _worker;<built-in function get>"
+
+
+@pytest.mark.parametrize(
+    ("own", "server", "share", "waits"),
+    [
+        ("", SERVING, 0, True),
+        (QUEUE, "base_events.py(1898): _run_once;<built-in function select>", 0, True),
+        (QUEUE, "serve.py(5): main;socket.py(296): accept;<built-in function _accept>", 0, True),
+        (SERVING, "thread.py(3): run;<built-in function sleep>", 0, True),
+        ("serve.py(4): answer", SERVING, 0, False),
+        ("", SERVING, 1, False),
+        (QUEUE, "load.py(5): fetch;<built-in function poll>", 0, False),
+    ],
+    ids=[
+        *("its thread has ended", "a loop of events", "a socket", "its own thread"),
+        *("a thread runs Python", "the server is at work", "it waits for something else"),
+    ],
+)
+def test_a_server_that_nothing_asks_waits_for_requests(own, server, share, waits):
+    samples, threads = looked_at(own, 0), looked_at(server, share, tid=BACKWARD)
+    found = tree(divided(**CPU, samples=samples, threads=threads))
+    assert ("waiting_for_requests" in found) == waits
+    if waits:
+        assert found["waiting_for_requests"]["place"] == ""
+        assert found.get("python", {"ms_per_step": 0})["ms_per_step"] < 0.1
+
+
+def test_a_training_waits_for_no_request():
+    ops = [{**row, "forward": 0 if row["op"] else -1} for row in CPU["cpu_ops"]]
+    threads = looked_at(SERVING, 0, tid=BACKWARD)
+    found = tree(divided(**{**CPU, "cpu_ops": ops}, samples=looked_at("", 0), threads=threads))
+    assert "waiting_for_requests" not in found
+
+
 def test_a_call_that_acquires_is_work_where_it_keeps_its_core():
     samples = looked_at("train.py(9): flush;<built-in function acquire>", 1)
     assert "waiting_for_thread.lock" not in tree(divided(**CPU, samples=samples))

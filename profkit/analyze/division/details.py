@@ -12,6 +12,7 @@ from profkit.analyze.division.cpu_threads import PYTHON, START_UP
 from profkit.analyze.division.in_threads import Spent, Sums
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.recorded_rank import RecordedRank
+from profkit.analyze.division.request_waits import NO_REQUEST
 from profkit.analyze.shared import calltree, intervals
 from profkit.analyze.shared.glob_match import texts
 from profkit.analyze.shared.intervals import Intervals
@@ -64,7 +65,7 @@ def details(rank: RecordedRank, time: Partition, spent: Mapping[str, Spent]) -> 
         elif ".blocked." in name or name.startswith(f"{gpu.IDLE}.{START_UP}."):
             detail.place = _place(spent[name].places, detail.time_ns)
             _blocked(rank, calls, name, detail)
-        elif name in spent:
+        elif name in spent and not name.endswith(NO_REQUEST):
             detail.place = _place(spent[name].places, detail.time_ns)
             detail.evidence = _evidence(rank, name, time.spans(name))
             if name.rpartition(".")[2] == PYTHON:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from profkit.analyze.division import cpu, gpu
+from profkit.analyze.division.request_waits import NO_REQUEST
 from profkit.analyze.division.thread_waits import IN_CALL, LOCK, WAITING
 from profkit.core.verdict import Limiter
 
@@ -21,6 +22,7 @@ _TITLES = {
     "compiler": "Compiling",
     WAITING: "Waiting for another thread",
     IN_CALL: "Waiting in a call",
+    NO_REQUEST: "Waiting for requests",
     "lock": "Waiting for a lock or queue",
     "gil": "Waiting for the GIL",
     "not_started": "Launched but not started",
@@ -36,6 +38,7 @@ _LIMITERS = {
     "waiting_or_transfer": Limiter.COMMUNICATION,
     "loading_data": Limiter.INPUT,
     IN_CALL: Limiter.WAITING,
+    NO_REQUEST: Limiter.WAITING,
     "not_recorded": Limiter.UNKNOWN,
     "start_up": Limiter.UNKNOWN,
 }

@@ -1,0 +1,66 @@
+"""When a server had nothing to do: one of its threads waited for clients, and no thread ran."""
+
+import re
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from profkit.analyze.division.recorded_rank import RecordedRank
+from profkit.analyze.shared import intervals
+from profkit.analyze.shared.intervals import Intervals
+
+NO_REQUEST = "waiting_for_requests"
+
+_CLIENTS = re.compile(
+    r"\): (?:serve\w*|run_forever|_run_once|handle_request)\b.*<built-in \w+ (?:select|poll)\b"
+    r"|<built-in \w+ _?accept\b"
+)
+"""Stacks of a thread that waits for the next client: of an event loop, a server or a socket."""
+
+_WAITS = re.compile(
+    r"(?:^|<built-in \w+ (?:acquire|__enter__|sleep|select|poll|recv\w*|_?accept|get|wait\w*)\b"
+    r"[^;]*)$"
+)
+"""Stacks of a thread that waits for anything, or has ended."""
+
+_MOSTLY = 0.5
+
+
+def without_requests(rank: RecordedRank) -> Intervals:
+    """Return when a server waited for requests, as a union; nothing of a training.
+
+    That is from half way before to half way after a look at its threads at which all of them
+    waited, one of them for clients, where they ran together for less than half of the time.
+    """
+    is_training = bool((rank.ops["forward"] >= 0).any())
+    if rank.threads.empty or rank.samples.empty or is_training:
+        return intervals.nothing()
+    columns = ["tid", "time_ns", "cpu_ns", "queued_ns", "stack"]
+    rows = pd.concat([rank.samples[columns], rank.threads[columns]], ignore_index=True)
+    stacks = rows["stack"].astype(object)
+    known = {stack: str(stack) for stack in stacks.unique()}
+    rows["waits"] = stacks.map({stack: bool(_WAITS.search(text)) for stack, text in known.items()})
+    rows["serves"] = stacks.map(
+        {stack: bool(_CLIENTS.search(text)) for stack, text in known.items()}
+    )
+    looks = rows.groupby("time_ns", sort=True).agg({"waits": "all", "serves": "any"})
+    times = looks.index.to_numpy(np.int64)
+    is_idle = (looks["waits"] & looks["serves"]).to_numpy(bool)
+    before, after = times[:-1], times[1:]
+    halfway = before + (after - before) // 2
+    is_quiet = np.diff(_ran_ns(rows, times)) < _MOSTLY * (after - before)
+    spans = (
+        np.column_stack((before, halfway))[is_quiet & is_idle[:-1]],
+        np.column_stack((halfway, after))[is_quiet & is_idle[1:]],
+    )
+    return intervals.union(np.concatenate(spans))
+
+
+def _ran_ns(rows: pd.DataFrame, times: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return how long all threads together had run until each of `times`, or were ready to."""
+    total = np.zeros(len(times))
+    for _, own in rows[(rows["cpu_ns"] >= 0).to_numpy()].groupby("tid"):
+        ready = own["cpu_ns"] + own["queued_ns"].clip(lower=0)
+        total += np.interp(times, own["time_ns"].to_numpy(np.int64), ready.to_numpy(np.int64))
+    return total
