@@ -4,9 +4,12 @@ from collections.abc import Callable
 
 
 class StepLimit:
-    """Ends the script after its step number `steps`; calls `at_end` before."""
+    """Ends the script after its step number `steps`.
 
-    def __init__(self, steps: int, at_end: Callable[[], object] = bool) -> None:
+    It calls `at_end` before, which says whether it has seen to the end of the script itself.
+    """
+
+    def __init__(self, steps: int, at_end: Callable[[], bool] = bool) -> None:
         self.left = steps
         self.at_end = at_end
 
@@ -17,9 +20,8 @@ class StepLimit:
         """See `profkit.marks.Listener`."""
         del samples
         self.left -= 1
-        if self.left == 0:
-            self.at_end()
-            # Scripts catch errors of their own, and hardly ever this.
+        # Scripts catch errors of their own, and hardly ever this.
+        if self.left == 0 and not self.at_end():
             raise SystemExit(0)
 
     def resume(self) -> None:

@@ -39,6 +39,10 @@ from profkit.workloads.automatic.step_limit import StepLimit
 
 # A program that goes on after its last step is ended after this time: threads may hold it.
 _END_S = 60.0
+# Less if a thread of its own made it: the main one may wait for what never comes.
+_END_BY_THREAD_S = 10.0
+# In which a server sends the answer that made the last step.
+_ANSWER_S = 0.5
 # Packages that tools import in the program.
 _OF_TOOLS = ("nvtx", "psutil", "pyinstrument", "pytorch_memlab", "msgspec")
 
@@ -201,16 +205,23 @@ class FollowedProcess:
         if self.rank is not None:
             rank_warnings.add(self.spec.folder, self.rank, text)
 
-    def _end_early(self) -> None:
-        """End what records, and after a while the program, should it go on regardless."""
+    def _end_early(self) -> bool:
+        """End what records, and after a while the program, should it go on regardless.
+
+        Return whether the main thread is told, so that the one of this step can go on: what it
+        answers is waited for, and an executor would print what it raises.
+        """
+        is_training = self.step_hooks.is_training
+        is_on_main = threading.current_thread() is threading.main_thread()
         self.end()
         self.is_cut_short = True
         # The folder may be gone.
         with suppress(OSError):
             (self.spec.folder / ENDED_EARLY).touch()
-        last = threading.Timer(_END_S, self.exit_now, (0,))
-        last.name, last.daemon = "profkit end of the program", True
-        last.start()
+        _after(_END_S if is_on_main else _END_BY_THREAD_S, self.exit_now, 0)
+        if not is_on_main:
+            _after(_ANSWER_S, _exit_in_main_thread)
+        return not (is_on_main or is_training)
 
     def _leave(self) -> None:
         """End, after all else that the program does at its exit."""
@@ -276,6 +287,19 @@ class FollowedProcess:
         if error is not None and self.rank is not None and (self.record.steps or is_programs):
             _write_failure(self.spec, self.record, error)
         return True
+
+
+def _after(wait_s: float, act: Callable[..., None], *args: int) -> None:
+    """Call `act` later, on a thread that holds nothing up."""
+    timer = threading.Timer(wait_s, act, args)
+    timer.name, timer.daemon = "profkit end of the program", True
+    timer.start()
+
+
+def _exit_in_main_thread() -> None:
+    """Raise SystemExit in the main thread, once that runs Python again."""
+    main = ctypes.c_ulong(threading.main_thread().ident or 0)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(main, ctypes.py_object(SystemExit))
 
 
 def _write_failure(spec: Spec, record: ProcessRecord, error: BaseException) -> None:

@@ -105,6 +105,11 @@ def test_a_program_whose_own_thread_computes_ends_well_after_the_steps_asked_for
     assert (made.result.returncode, made.result.stderr, made.steps) == (0, "", [3])
 
 
+def test_a_server_is_ended_after_the_steps_asked_for_without_an_error(followed):
+    made = followed("python asking.py", stop_after=5)
+    assert (made.result.returncode, made.result.stderr, made.steps) == (0, "", [5])
+
+
 def test_a_program_that_clears_its_environment_before_it_imports_torch_is_followed(followed):
     run_it = "runpy.run_path('train.py', run_name='__main__')"
     made = followed(f'python -c "import os, runpy; os.environ.clear(); {run_it}"')

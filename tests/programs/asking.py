@@ -1,0 +1,35 @@
+"""A server of asyncio that answers on an executor's thread, and goes on for as long as it may."""
+
+import asyncio
+
+import torch
+from torch import nn
+
+model = nn.Linear(64, 8).eval()
+
+
+def answered():
+    with torch.inference_mode():
+        return model(torch.ones(4, 64)).sum().item()
+
+
+async def answer(reader, writer):
+    await reader.readline()
+    made = await asyncio.get_running_loop().run_in_executor(None, answered)
+    writer.write(f"{made}\n".encode())
+    await writer.drain()
+    writer.close()
+
+
+async def main():
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    while True:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"ask\n")
+        await reader.readline()
+        writer.close()
+        await asyncio.sleep(0.05)
+
+
+asyncio.run(main())
