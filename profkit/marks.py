@@ -240,6 +240,11 @@ def has_begun() -> bool:
     return _marks.begun
 
 
+def has_own_steps() -> bool:
+    """Say whether the workload itself marks its steps."""
+    return _marks.has_own_steps
+
+
 def expected_steps() -> int:
     """Return how many steps there will be at least; 0 if nothing says so."""
     return _marks.expected

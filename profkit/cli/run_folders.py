@@ -85,6 +85,12 @@ class RunFolder:
         """How many processes of a command made steps and are no ranks of this run."""
         return max((record.get("left_out", 0) for record in self.captures), default=0)
 
+    @property
+    def step_is(self) -> str:
+        """What a step is where it is none of an optimizer, such as a forward pass, or ""."""
+        found = (str(record.get("step_is", "")) for record in self.captures)
+        return next(filter(None, found), "")
+
     def log(self, record: dict[str, Any]) -> Path:
         """Return the log of a capture, or that of its job if the command was never started."""
         name = f"{record['tool']}/rep{record['repeat']}"

@@ -82,6 +82,8 @@ def of_run(run: RunFolder, *, notes_only: bool = False) -> Iterator[str]:
     when = run.ended[:16].replace("T", " ")
     found = verdict_on(run)
     step = step_time(found) if found else ""
+    if step and run.step_is:
+        step += f", from one {run.step_is} to the next"
     yield "  ".join(filter(None, (run.name, when, step, "" if run.status == "ok" else run.status)))
     last = []
     if failed := run.failure:

@@ -239,6 +239,19 @@ def test_where_nothing_was_recorded_the_reason_stands_in_place_of_notes(
     assert log.endswith("results/runs/bad/capture/baseline/rep0/capture.log")
 
 
+@pytest.mark.parametrize("step_is", ["", "forward pass"])
+def test_a_step_that_is_no_optimizers_is_named(run, capsys, step_is):
+    verdict = Verdict(
+        limiter=Limiter.CPU, headline="Slow.", step_ms=12.5, confidence=Confidence.HIGH
+    )
+    document(run, "verdict", verdict=verdict)
+    path = run / "capture/baseline/rep0/capture.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"step_is": step_is}))
+    assert main(["show"]) == 0
+    said = "step 12.5 ms profiled" + (", from one forward pass to the next" if step_is else "")
+    assert said in capsys.readouterr().out.splitlines()[0].split("  ")
+
+
 def test_the_verdict_takes_the_place_of_findings(run, capsys):
     verdict = Verdict(
         limiter=Limiter.INPUT, headline="GPU idle.", step_ms=0.0, confidence=Confidence.LOW

@@ -83,6 +83,14 @@ class StepHooks(ExitStack):
         self._replace(torch.autograd, "backward", self._as_backward)
         return self
 
+    @property
+    def step_is(self) -> str:
+        """What the steps are, if none of an optimizer and no marks of the script's own, or ""."""
+        is_observed = self.step_ends.steps and not (self.is_training or marks.has_own_steps())
+        if not is_observed:
+            return ""
+        return "forward pass" if self.has_called_module else "backward pass"
+
     @contextmanager
     def one_update(self, called: object) -> Iterator[None]:
         """Count all optimizer steps inside as one update of `called`."""

@@ -35,7 +35,7 @@ class FoundRanks:
 
     facts: dict[str, Any] = field(default_factory=dict)
     """For the record: number of ranks, what started them, as far as they say, how many
-    processes made steps without being ranks, and what a step of several optimizers was."""
+    processes made steps without being ranks, and what a step was, if not an optimizer's."""
 
     notes: list[str] = field(default_factory=list)
     """What readers should know of processes that are no ranks."""
@@ -91,6 +91,7 @@ def settle(out: Path, parallel: Parallel, named: int = 1, replacing: str = "") -
             "launched_by": chosen[0].launcher if chosen else "",
             "numbered_by": chosen[0].numbered_by if chosen else "",
             **left_out,
+            **({"step_is": chosen[0].step_is} if chosen and chosen[0].step_is else {}),
             **({"round": chosen[0].round} if chosen and chosen[0].round else {}),
         },
         notes=notes,

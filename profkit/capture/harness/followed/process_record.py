@@ -73,6 +73,9 @@ class ProcessRecord:
 
     steps: int = 0
     is_training: bool = False
+    step_is: str = ""
+    """What its steps are where they are none of an optimizer: forward pass, backward pass."""
+
     round: dict[str, Any] | None = None
     """What a step of several optimizers was, if that is known."""
 

@@ -26,12 +26,14 @@ def test_each_backward_pass_of_tensors_that_are_updated_by_hand_is_a_step(follow
     assert made.result.returncode == 0, made.result.stderr
     assert (made.labels, made.steps) == (["rank0_dp0_tp0_pp0"], [12])
     assert [line for line in made.printed if line[:4] == "loss"] == plainly("by_hand.py")
+    assert made.found.facts["step_is"] == "backward pass"
     (note,) = made.notes
     assert note == "Without a module and an optimizer, each backward pass counts as a step."
 
 
 def test_the_first_step_of_an_optimizer_counts_where_no_module_is_called(followed):
     made = followed("python by_hand.py optimizer")
+    assert "step_is" not in made.found.facts
     assert (made.result.returncode, made.steps, made.notes) == (0, [12], [])
 
 
@@ -122,6 +124,7 @@ def test_each_answer_of_a_server_is_a_step_whatever_thread_it_is_on(followed, to
     made = followed("python serving.py 4", tool)
     assert made.result.returncode == 0, made.result.stderr
     assert (made.steps, made.printed) == ([12], ["[4, 8]"] * 12)
+    assert made.found.facts["step_is"] == "forward pass"
     (note,) = made.notes
     assert note.startswith("Several threads call the model")
     if tool == "torch_profiler":
