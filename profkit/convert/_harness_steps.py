@@ -11,12 +11,26 @@ from profkit.core.errors import InputError
 
 def steps_of(raw: Raw) -> NDArray[np.int64]:
     """Return start and end of each step of this rank, shape (n, 2)."""
+    steps, _ = _timed(raw)
+    return np.array([step[:2] for step in steps], dtype=np.int64).reshape(-1, 2)
+
+
+def ended_steps(raw: Raw) -> int:
+    """Return how many steps of this rank ended, as its tool numbers them; -1 if nothing says so."""
+    return _timed(raw)[1]
+
+
+def _timed(raw: Raw) -> tuple[list[list[int]], int]:
+    """Return the steps of this rank, and how many they were before some were joined."""
     path = raw.path.with_name(f"{raw.label}.steps.json")
+    if not path.is_file():
+        return [], -1
     try:
-        timed = json.loads(path.read_bytes())["steps"] if path.is_file() else []
+        document = json.loads(path.read_bytes())
+        steps = list(document["steps"])
+        return steps, int(document.get("ended", len(steps)))
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not what a step clock leaves: {error!r}") from None
-    return np.array([step[:2] for step in timed], dtype=np.int64).reshape(-1, 2)
 
 
 def step_of(times_ns: NDArray[np.int64], steps: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -46,6 +46,8 @@ class Linker:
     """Process groups by name; that of calls that name none has the name ""."""
     given_steps: StepSpans | None = None
     """Steps of a recorder that does not call them ProfilerStep."""
+    ended_steps: int = -1
+    """See `Steps`."""
     pool: Executor | None = None
     """Another process, which links the calls of Python meanwhile."""
 
@@ -82,7 +84,8 @@ class Linker:
     @cached_property
     def steps(self) -> Steps:
         """Steps on the CPU and on devices."""
-        return Steps(gathered=self.gathered, given=self.given_steps)
+        given, ended = self.given_steps, self.ended_steps
+        return Steps(gathered=self.gathered, given=given, ended=ended)
 
     @cached_property
     def operators(self) -> Operators:

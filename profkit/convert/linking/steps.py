@@ -80,6 +80,9 @@ class Steps:
     given: StepSpans | None
     """Steps of a recorder that does not call them ProfilerStep."""
 
+    ended: int = -1
+    """How many steps ended, by number from 0; -1 if that is not known."""
+
     def of(self, rows: Columns) -> DiskColumn:
         """Return the step that each of the recorded `rows` starts in on the CPU."""
         return DiskColumn.of(
@@ -124,5 +127,7 @@ class Steps:
         """Return the ranges of a table to whose names `number_of` gives a number."""
         columns = self.gathered.columns(table)
         numbers = self.gathered.names.mapped(number_of, np.int64)
+        if self.ended >= 0:
+            numbers = np.where(numbers < self.ended, numbers, -1)
         steps = columns.select(columns.named(numbers >= 0))
         return StepSpans(numbers[steps["name"]], steps["start"], steps["end"])

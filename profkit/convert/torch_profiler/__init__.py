@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from profkit.convert._harness_steps import ended_steps
 from profkit.convert.base import Converted, Importable, Raw, converter
 from profkit.convert.torch_profiler import samples, trace
 from profkit.convert.torch_profiler.recorded import recorded
@@ -37,6 +38,7 @@ def convert(raw: Raw, out: Path) -> Converted:
         raw.path,
         rank=raw.rank,
         repeat=raw.repeat,
+        ended_steps=ended_steps(raw),
         block_bytes=raw.block_bytes,
         cores=raw.cores,
         helpers=raw.helpers,

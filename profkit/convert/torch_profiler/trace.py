@@ -59,6 +59,7 @@ def read(  # noqa: PLR0913 - the arguments of a job
     *,
     rank: int = -1,
     repeat: int = 0,
+    ended_steps: int = -1,
     block_bytes: int = BLOCK_BYTES,
     cores: int = 1,
     helpers: Executor | None = None,
@@ -66,10 +67,13 @@ def read(  # noqa: PLR0913 - the arguments of a job
 ) -> Trace:
     """Read the trace at `path`, plain or gzip; raises `InputError` if it is something else.
 
-    `rank` -1 takes the rank that the trace states. Columns are kept in files in `scratch`, or in a
-    temporary folder, until the trace is let go: memory is a few blocks of `block_bytes` of text,
-    and as many rows, however large the file is. Of a large plain one, up to `cores` processes read
-    a part each: `helpers`, or those that are started here.
+    `rank` -1 takes the rank that the trace states. Where it is known how many steps ended, the
+    range of the next one is none: it holds what the program did after its last step.
+
+    Columns are kept in files in `scratch`, or in a temporary folder, until the trace is let go:
+    memory is a few blocks of `block_bytes` of text, and as many rows, however large the file is. Of
+    a large plain one, up to `cores` processes read a part each: `helpers`, or those that are
+    started here.
     """
     with ExitStack() as stack:
         pool = (helpers or workers(cores - 1)) if cores > 1 and is_shared(path) else None
@@ -83,6 +87,7 @@ def read(  # noqa: PLR0913 - the arguments of a job
             gathered=gathered,
             origin=origin,
             groups=groups_of(header.distributedInfo),
+            ended_steps=ended_steps,
             pool=pool,
         )
         linker.begin()

@@ -45,6 +45,23 @@ def test_the_table_has_every_operator_of_the_trace(capture):
     assert (ops["rank"].unique().tolist(), ops["repeat"].unique().tolist()) == ([0], [2])
 
 
+@pytest.mark.parametrize(
+    ("timed", "expected"),
+    [(4, [1, 2, 3]), (3, [1, 2]), (0, [])],
+    ids=["all", "the last one did not end", "none did"],
+)
+def test_what_a_program_does_after_its_last_step_is_none(capture, tmp_path, timed, expected):
+    _, trace, _ = capture
+    raw = Raw(path=tmp_path / "rank0_x.1.pt.trace.json", label="rank0_x", rank=0, repeat=0)
+    raw.path.write_text(json.dumps(trace))
+    clock = {"schema_version": 1, "steps": [[0, 1, -1, -1]] * timed}
+    (tmp_path / "rank0_x.steps.json").write_text(json.dumps(clock))
+    tables = convert.run(raw, tmp_path).tables
+    (steps,), (ops,) = tables["steps"], tables["cpu_ops"]
+    assert steps.column("step").to_pylist() == expected
+    assert {*ops.column("step").to_pylist()} <= {-1, *expected}
+
+
 def test_times_are_those_of_key_averages(capture):
     profiler, _, converted = capture
     ops = converted.tables["cpu_ops"].to_pandas().set_index("op")

@@ -232,15 +232,20 @@ def steps_so_far(out: Path, rank: Rank) -> int:
 
 
 def _read(part: Path) -> tuple[dict[str, Any], list[list[int]]]:
-    """Return what the lines of a rank say of it, nothing if there are none, and its steps."""
+    """Return what the lines of a rank say of it, nothing if there are none, and its steps.
+
+    With ``ended``: how many there were, if some were joined.
+    """
     # A process that was killed may leave half a line, or none at all.
     lines = [line for line in part.read_text().splitlines(keepends=True) if line[-1] == "\n"]
     header, *values = map(json.loads, lines) if lines else [{}]
     steps = [value for value in values if isinstance(value, list)]
+    joins = [value[_JOIN] for value in values if isinstance(value, dict)]
+    about = {"ended": len(steps)} if joins else {}
     # From the last one on: the others go by the numbers that the steps had.
-    for first, count in [value[_JOIN] for value in values if isinstance(value, dict)][::-1]:
+    for first, count in reversed(joins):
         steps[first : first + count] = _joined(steps[first : first + count])
-    return header, steps
+    return header | about, steps
 
 
 def _joined(steps: Sequence[list[int]]) -> list[list[int]]:

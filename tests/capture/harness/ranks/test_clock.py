@@ -103,7 +103,9 @@ def test_steps_that_turn_out_to_be_one_are_joined(tmp_path):
         steps.step(6)
     assert clock.steps_so_far(tmp_path, RANK) == 4
     collect(tmp_path)
-    found = json.loads((tmp_path / f"{LABEL}.steps.json").read_text())["steps"]
+    document = json.loads((tmp_path / f"{LABEL}.steps.json").read_text())
+    found = document["steps"]
+    assert document["ended"] == 5
     assert found[0] == [102, 124, 5, 4096]
     assert [samples for _, _, samples, _ in found] == [5, -1, 5, 6]
 
