@@ -39,8 +39,9 @@ class StepEnds:
     One optimizer: each of its calls ends a step. Several (the two of a GAN, one for each
     parameter): a step is a round, until the first one returns. How many calls that has shows when
     it first returns; before, calls of the one that joined last end a step. If the second round has
-    the same calls, the steps of the first one are `joined`. Several that never return, or after
-    many calls, are stages of a program: each call is a step.
+    as many calls, the steps of the first one are `joined`; one with the calls of the one before is
+    `confirmed`. Several that never return, or after many calls, are stages of a program: each call
+    is a step.
 
     One that lives for one step, as the inner optimizers of meta-learning, has the number of one
     that is gone. Of models, whose calls differ with the request, the one that joined last always
@@ -87,8 +88,10 @@ class StepEnds:
             self.steps += 1
             self.ended += 1
             self.waited = 0
-            if self.round is not None and self.first_steps:
-                self._compare(self.round)
+            if self.round is not None and not self.confirmed and self._is_as_first():
+                self.confirmed = self.round if tuple(self.calls) == self.round.calls else None
+            if self.first_steps and self.round is not None:
+                self._join_first()
         return ends
 
     def _number(self, called: object) -> int:
@@ -131,10 +134,18 @@ class StepEnds:
         self.has_joined_apart = self.in_row > 1
         return self.has_joined_apart
 
-    def _compare(self, round_: Round) -> None:
+    def _is_as_first(self) -> bool:
+        """Say whether the first round had the calls of this one, but for some that it lacked.
+
+        One that others join late was called more often in it.
+        """
+        both = zip(self.first_calls, self.calls, strict=False)
+        return all(first <= now for first, now in both)
+
+    def _join_first(self) -> None:
         """Join the steps of the first round, now that the second one has ended."""
-        if tuple(self.calls) == self.first_calls:
-            self.confirmed, self.late = round_, 0
+        if self._is_as_first():
+            self.late = 0
             if self.first_steps > 1:
                 self.joined = Joined(self.first_steps, 1)
         elif self.has_joined_apart:

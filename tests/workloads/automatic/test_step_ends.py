@@ -41,6 +41,15 @@ def test_a_round_may_end_with_several_calls_of_the_last():
     assert step_ends.joined == (2, 1)
 
 
+def test_a_first_round_may_lack_a_call():
+    step_ends, critic, actor = StepEnds(), Optimizer(), Optimizer()
+    assert ends(step_ends, critic, actor, actor) == [True, False, True]
+    assert ends(step_ends, critic, critic, actor, actor) == [False, False, False, True]
+    assert (step_ends.joined, step_ends.confirmed) == ((2, 1), None)
+    ends(step_ends, critic, critic, actor, actor)
+    assert step_ends.confirmed == Round((2, 2), 1)
+
+
 def test_a_round_that_is_known_before_counts_from_the_first_call():
     step_ends, one, two = StepEnds(Round((2, 1), 1)), Optimizer(), Optimizer()
     assert ends(step_ends, *[one, one, two] * 2) == [False, False, True] * 2
