@@ -582,6 +582,14 @@ def test_a_server_that_nothing_asks_waits_for_requests(own, server, share, waits
         assert found.get("python", {"ms_per_step": 0})["ms_per_step"] < 0.1
 
 
+def test_a_server_of_one_thread_waits_for_requests_and_in_no_call():
+    working = {**looked_at("serve.py(4): answer", 1)[0], "time_ns": ORIGIN_NS + 600 * US}
+    samples = [row for row in looked_at(SERVING, 0) if row["time_ns"] >= ORIGIN_NS + 700 * US]
+    found = tree(divided(**CPU, samples=[{**working, "cpu_ns": 0}, *samples]))
+    assert found["waiting_for_requests"]["ms_per_step"] >= 0.2
+    assert "waiting_in_call" not in found
+
+
 def test_a_training_waits_for_no_request():
     ops = [{**row, "forward": 0 if row["op"] else -1} for row in CPU["cpu_ops"]]
     threads = looked_at(SERVING, 0, tid=BACKWARD)

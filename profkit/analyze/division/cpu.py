@@ -6,7 +6,7 @@ from profkit.analyze.division.known_names import COMPILING
 from profkit.analyze.division.partition import Partition, union_of_rows
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.division.request_waits import NO_REQUEST, without_requests
-from profkit.analyze.division.thread_waits import waits
+from profkit.analyze.division.thread_waits import IN_CALL, waits
 from profkit.analyze.shared import intervals
 
 COMPUTING = "cpu_operators"
@@ -34,8 +34,9 @@ def divide(rank: RecordedRank) -> Partition:
         time.take(f"{EXPOSED}.waiting_or_transfer", communication)
     if not has_operators:
         time.take(NOT_RECORDED, time.left)
-    time.take(NO_REQUEST, without_requests(rank))
-    for cause, spans in waits(rank).items():
+    waited = waits(rank)
+    time.take(NO_REQUEST, without_requests(rank, waited.get(IN_CALL, intervals.nothing())))
+    for cause, spans in waited.items():
         time.take(cause, spans)
     time.take(PYTHON, time.left)
     return time

@@ -6,7 +6,7 @@ from profkit.analyze.division.known_names import COMPILING
 from profkit.analyze.division.partition import Partition, union_of_rows
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.division.request_waits import NO_REQUEST, without_requests
-from profkit.analyze.division.thread_waits import waits
+from profkit.analyze.division.thread_waits import IN_CALL, waits
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.glob_match import texts
 from profkit.analyze.shared.intervals import Intervals
@@ -24,9 +24,10 @@ def divide(rank: RecordedRank, time: Partition, under: str, owned: dict[int, Int
         if thread != rank.main:
             _of_thread(rank, time, under, rank.main, spans)
     rest = intervals.union(np.concatenate([intervals.nothing(), *owned.values()]))
-    idle = intervals.intersection(without_requests(rank), rest)
-    time.take(f"{under}.{NO_REQUEST}", idle)
-    for cause, spans in waits(rank).items():
+    waited = waits(rank)
+    idle = without_requests(rank, waited.get(IN_CALL, intervals.nothing()))
+    time.take(f"{under}.{NO_REQUEST}", intervals.intersection(idle, rest))
+    for cause, spans in waited.items():
         time.take(f"{under}.{cause}", intervals.intersection(spans, rest))
     time.take(f"{under}.{PYTHON if rank.sees_cpu else NOT_RECORDED}", rest)
 

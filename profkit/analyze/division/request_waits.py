@@ -6,17 +6,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from profkit.analyze.division.partition import union_of_rows
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import intervals
+from profkit.analyze.shared.glob_match import named
 from profkit.analyze.shared.intervals import Intervals
 
 NO_REQUEST = "waiting_for_requests"
 
-_CLIENTS = re.compile(
-    r"\): (?:serve\w*|run_forever|_run_once|handle_request)\b.*<built-in \w+ (?:select|poll)\b"
-    r"|<built-in \w+ _?accept\b"
-)
-"""Stacks of a thread that waits for the next client: of an event loop, a server or a socket."""
+_LOOPS = r"\): (?:serve\w*|run_forever|_run_once|handle_request|_?accept)\b"
+_SERVES = re.compile(_LOOPS)
+"""Functions that wait for the next client, of an event loop, a server or a socket."""
+
+_CLIENTS = re.compile(rf"{_LOOPS}.*<built-in \w+ (?:select|poll)\b|<built-in \w+ _?accept\b")
+"""Stacks of a thread that waits for the next client."""
 
 _WAITS = re.compile(
     r"(?:^|<built-in \w+ (?:acquire|__enter__|sleep|select|poll|recv\w*|_?accept|get|wait\w*)\b"
@@ -27,15 +30,22 @@ _WAITS = re.compile(
 _MOSTLY = 0.5
 
 
-def without_requests(rank: RecordedRank) -> Intervals:
+def without_requests(rank: RecordedRank, in_call: Intervals) -> Intervals:
     """Return when a server waited for requests, as a union; nothing of a training.
 
-    That is from half way before to half way after a look at its threads at which all of them
+    That is what of `in_call`, the time in which the program's thread waits in a call, is in a loop
+    of a server. And it is from half way before to half way after a look at its threads at which all
     waited, one of them for clients, where they ran together for less than half of the time.
     """
-    is_training = bool((rank.ops["forward"] >= 0).any())
-    if rank.threads.empty or rank.samples.empty or is_training:
+    if rank.samples.empty or bool((rank.ops["forward"] >= 0).any()):
         return intervals.nothing()
+    loops = named(rank.python["name"], lambda name: _SERVES.search(name) is not None)
+    own = intervals.intersection(in_call, union_of_rows(rank.python, loops))
+    return intervals.union(np.concatenate((own, _all_wait(rank))))
+
+
+def _all_wait(rank: RecordedRank) -> Intervals:
+    """Return when all threads waited, one of them for clients."""
     columns = ["tid", "time_ns", "cpu_ns", "queued_ns", "stack"]
     rows = pd.concat([rank.samples[columns], rank.threads[columns]], ignore_index=True)
     stacks = rows["stack"].astype(object)
