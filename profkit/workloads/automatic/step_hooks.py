@@ -5,6 +5,7 @@ import sys
 import threading
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Self
@@ -186,8 +187,11 @@ class StepHooks(ExitStack):
     def _note_round(self, step: Round) -> None:
         """Say so if an optimizer is called several times in a step of several."""
         if max(step.calls) > 1:
-            calls = zip(step.calls, self.step_ends.names, strict=True)
-            parts = [f"{counted(count, 'call')} of {name}" for count, name in calls]
+            alike = Counter(zip(step.calls, self.step_ends.names, strict=True))
+            parts = [
+                f"{counted(count, 'call')} of {name if number == 1 else f'each of {number} {name}'}"
+                for (count, name), number in alike.items()
+            ]
             marks.note(
                 f"Several optimizers take turns: a step is a round of {' and '.join(parts)}."
             )

@@ -122,6 +122,17 @@ def test_an_optimizer_outlives_those_that_are_made_anew_in_each_of_its_steps(wat
     ]
 
 
+def test_a_round_of_several_optimizers_is_said_in_few_words(watcher):
+    models = [network() for _ in range(4)]
+    one, *others = (optim.SGD(model.parameters(), lr=0.1) for model in models)
+    with StepHooks("auto"):
+        for _ in range(3):
+            for optimizer in (one, *others, *others):
+                optimizer.step()
+    (note,) = watcher.notes
+    assert note.endswith("a step is a round of 1 call of SGD and 2 calls of each of 3 SGD.")
+
+
 def test_a_step_that_the_scaler_skips_is_a_step(watcher):
     model = network()
     optimizer = optim.SGD(model.parameters(), lr=0.1)
