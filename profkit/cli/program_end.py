@@ -31,11 +31,12 @@ def failures(records: Sequence[dict[str, Any]]) -> Iterator[str]:
     for record in records:
         for text in record.get("warnings", ()):
             if text.startswith(FAILED_AFTER):
-                words = _without_rank(text.removeprefix(FAILED_AFTER), record["ranks"])
+                rank, words = _by_rank(text.removeprefix(FAILED_AFTER), record["ranks"])
                 status = f"exit status {exit_status([record])}"
                 # Without an exception, the words end with the last line of its output.
-                key = status if words.startswith((status, "killed by signal")) else words
-                said = f"{status}: {words.removeprefix(f'{status}: ')}"
+                is_plain = words.startswith((status, "killed by signal"))
+                key = rank + (status if is_plain else words)
+                said = f"{status}: {rank}{words.removeprefix(f'{status}: ')}"
                 ways.setdefault(key, (said, []))[1].append(record.get("tool", ""))
     good = [record.get("tool", "") for record in records if record["status"] == "ok"]
     for said, tools in ways.values():
@@ -43,6 +44,7 @@ def failures(records: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield f"The program ended{where} with {said}"
 
 
-def _without_rank(text: str, ranks: Sequence[str]) -> str:
-    """Return `text` without the label of the rank, where there is only one."""
-    return text.removeprefix(f"{ranks[0]}: ") if len(ranks) == 1 else text
+def _by_rank(text: str, ranks: Sequence[str]) -> tuple[str, str]:
+    """Return the label that `text` begins with, "" where there is only one rank, and the rest."""
+    label = next((f"{rank}: " for rank in ranks if text.startswith(f"{rank}: ")), "")
+    return label if len(ranks) > 1 else "", text.removeprefix(label)

@@ -62,6 +62,14 @@ def test_of_several_ranks_the_one_that_failed_is_named():
     assert line == f"The program ended with exit status 1: {LABEL}: ValueError: x"
 
 
+def test_a_rank_that_is_killed_in_each_run_is_told_of_once():
+    ranks = [LABEL, "rank1_dp1_tp0_pp0"]
+    reasons = ("killed by signal 9", "killed by signal 9; the last line that it printed: 14")
+    both = [record(tool, 1, reason, ranks) for tool, reason in zip("ab", reasons, strict=True)]
+    (line,) = failures(both)
+    assert line == f"The program ended with exit status 1: {LABEL}: killed by signal 9"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("how", "status"), [("exit", 3), ("kill", 137)])
 def test_a_command_that_fails_is_profiled_told_of_and_its_status_passed_on(tmp_path, how, status):
