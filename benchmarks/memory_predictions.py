@@ -118,6 +118,9 @@ class _Clock:
     def resume(self) -> None:
         self.times_ns.append(time.time_ns())
 
+    def join(self, first: int, count: int) -> None:
+        """See `profkit.marks.Listener`."""
+
     def note(self, text: str) -> None:
         """See `profkit.marks.Listener`."""
 
