@@ -40,10 +40,9 @@ class Batches:
 
     def maps(self, analysis: str) -> Callable[[Any], list[str]]:
         """Return the input function for the sums that `analysis` is made of."""
-        is_of_all = analysis in self.plan.comparisons()
-        return lambda wildcards: (
-            [] if is_of_all else self.maps_of(self.plan.run(wildcards.run), analysis)
-        )
+        if not self.plan.analyses[analysis].map_code:
+            return lambda _: []
+        return lambda wildcards: self.maps_of(self.plan.run(wildcards.run), analysis)
 
     def map_settings(self, analysis: str) -> Callable[[Any], str]:
         """Return the params function for the settings that the map of `analysis` reads."""

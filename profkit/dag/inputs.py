@@ -85,6 +85,11 @@ class Dag:
         """Return what divides the jobs of runs with many ranks."""
         return Batches(self.plan)
 
+    @cached_property
+    def comparisons(self) -> dict[str, list[Run]]:
+        """Return the runs that each analysis across runs works on."""
+        return self.plan.comparisons()
+
     @property
     def run_settings(self) -> str:
         """Return the settings of the whole run, as each job takes them.
@@ -255,11 +260,11 @@ class Dag:
 
     def folder(self, analysis: str) -> str:
         """Return the pattern of the folder that the result of `analysis` lies in."""
-        return ACROSS if analysis in self.plan.comparisons() else "results/runs/{run}"
+        return ACROSS if analysis in self.comparisons else "results/runs/{run}"
 
     def analysed(self, analysis: str, wildcards: Any) -> list[Run]:
         """Return the runs that one job of `analysis` works on."""
-        return self.plan.comparisons().get(analysis) or [self.run(wildcards)]
+        return self.comparisons.get(analysis) or [self.run(wildcards)]
 
     def tables(self, analysis: str) -> PlanFunction:
         """Return the input function for the tables that `analysis` reads."""
@@ -300,14 +305,14 @@ class Dag:
         """Return the values of the run that a job of `analysis` reads; across runs, by run."""
         runs = self.analysed(analysis, wildcards)
         by_run = {run.name: self.plan.run_values(run, analysis) for run in runs}
-        if analysis not in self.plan.comparisons():
+        if analysis not in self.comparisons:
             return by_run[runs[0].name]
         names = self.plan.analyses[analysis].run_parameters
         return {name: {run: values[name] for run, values in by_run.items()} for name in names}
 
     def results_across(self) -> list[str]:
         """Return the names of the results about all runs: where some are saved, with history."""
-        return [*self.plan.comparisons(), *(["history"] if self.history_inputs() else [])]
+        return [*self.comparisons, *(["history"] if self.history_inputs() else [])]
 
     def history_inputs(self) -> list[str]:
         """Return what the history of the runs is made of; nothing if no result is saved."""
