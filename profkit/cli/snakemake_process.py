@@ -109,6 +109,7 @@ def _load_and_wait(reading: int, orders: int, *, works_here: bool) -> None:
     importlib.import_module("snakemake.cli").get_argument_parser()
     for module in _LOADED_LATER:
         importlib.import_module(module)
+    gc.freeze()
     gc.enable()
     with os.fdopen(reading) as pipe:
         # Not to its end: other forks have it open too.

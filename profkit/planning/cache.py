@@ -52,7 +52,7 @@ def load(
     if kept := _kept(path):
         return kept.plan
     # Late: Hydra and all plugins take most of a second, and a cached plan needs neither.
-    with uncollected(), computing.prepared():
+    with uncollected(keeps=True), computing.prepared():
         if meanwhile:
             meanwhile()
         from profkit.planning.build import make  # noqa: PLC0415

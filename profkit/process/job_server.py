@@ -267,9 +267,8 @@ class _Server:
         return False
 
     def _load_next(self) -> None:
-        with uncollected():
+        with uncollected(keeps=True):
             self.later.pop(0)()
-        gc.freeze()
         self._dismiss_waiting()
 
     def _dismiss_waiting(self) -> None:
