@@ -24,7 +24,7 @@ def report_of(*overrides):
             _convert(dag, run, tool)
         for name in _in_order(dag, run.analyses):
             _analyze(dag, name, Wildcards(run.name))
-    for name in dag.plan.comparisons():
+    for name in dag.comparisons:
         _analyze(dag, name, Wildcards(""))
     settings = dags.as_json(dag.plan.report)
     page = "results/report.html"

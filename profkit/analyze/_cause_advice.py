@@ -280,7 +280,7 @@ _RULES = (
             "what limits the server shows only then."
         ),
         least=0.02,
-        source="https://docs.python.org/3/library/concurrent.futures.html",
+        source="https://docs.python.org/3/library/socketserver.html",
     ),
     _Rule(
         cause=re.compile(r"(?:.*\.)?waiting_for_thread\.gil$"),

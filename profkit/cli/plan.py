@@ -55,7 +55,7 @@ def main(argv: Sequence[str]) -> None:
     for name, line in recorded:
         console.print(f"{name}: {line}")
     console.print(f"runs: {len(plan.runs)}, repeats of each capture: {plan.run_settings.repeats}")
-    for name, runs in plan.comparisons().items():
+    for name, runs in dag.comparisons.items():
         state = "stale" if staleness.comparison(name) else "fresh"
         console.print(f"{name}, across {len(runs)} runs: {state}")
     console.print(f"report: {'stale' if staleness.report() else 'fresh'}")

@@ -52,7 +52,6 @@ def load(overrides: object, plan: object = None, *, is_working: bool = True) -> 
     """Return the DAG of what `overrides` select: one string as on a command line, or a list.
 
     A job on another host has the name of a kept `plan` instead.
-
     Who is working, which a dry run and a job on a cluster are not, records that and the selection.
     """
     kept = cache.of_job(str(plan)) if plan else cache.load(override_list(overrides))
@@ -88,7 +87,8 @@ class Dag:
     @cached_property
     def comparisons(self) -> dict[str, list[Run]]:
         """Return the runs that each analysis across runs works on."""
-        return self.plan.comparisons()
+        names = dict.fromkeys(name for run in self.plan.runs for name in run.comparisons)
+        return {name: [run for run in self.plan.runs if name in run.comparisons] for name in names}
 
     @property
     def run_settings(self) -> str:
@@ -331,16 +331,14 @@ class Dag:
 
     def selection(self, *, write: bool = True) -> str:
         """Return the path of the selection, a file named by its content; `write` it if need be."""
-        content = msgspec.json.format(msgspec.json.encode(self._selection()), indent=1)
+        across = {"run": "all runs", "folder": ACROSS, "analyses": self.results_across()}
+        notes = (*self.notes(), *self.plan.left_out)
+        made = described(self.plan, notes, across, "".join(self.kept_comparison()))
+        content = msgspec.json.format(msgspec.json.encode(made), indent=1)
         path = SELECTIONS / f"{digest(content)}.json"
         if write and not (path.is_file() and path.read_bytes() == content):
             write_atomically(path, content)
         return str(path)
-
-    def _selection(self) -> dict[str, Any]:
-        across = {"run": "all runs", "folder": ACROSS, "analyses": self.results_across()}
-        notes = (*self.notes(), *self.plan.left_out)
-        return described(self.plan, notes, across, "".join(self.kept_comparison()))
 
     def kept_comparison(self) -> list[str]:
         """Return the file of what came of a comparison, once there is one."""

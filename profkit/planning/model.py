@@ -175,11 +175,6 @@ class Plan:
         """Return the run `name`."""
         return next(run for run in self.runs if run.name == name)
 
-    def comparisons(self) -> dict[str, list[Run]]:
-        """Return the runs that each analysis across runs works on."""
-        names = dict.fromkeys(name for run in self.runs for name in run.comparisons)
-        return {name: [run for run in self.runs if name in run.comparisons] for name in names}
-
     def waiting_for(self, analysis: str) -> int:
         """Return how many analyses wait for `analysis`, one after the other."""
         of = (name for name, needs in self.analyses.items() if analysis in needs.results)

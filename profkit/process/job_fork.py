@@ -130,7 +130,7 @@ def _cpu_s() -> float:
 def _is_as_before(before_bytes: int) -> bool:
     """Say whether this process has no thread or process that a job began, and has not grown."""
     own_threads = [thread for thread in threading.enumerate() if not thread.daemon]
-    # The largest of those that have ended would be told as the size of later jobs.
+    # The largest of those that have ended would be recorded as the size of later jobs.
     has_waited = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     has_grown = _resident_bytes() - before_bytes > _LARGEST_GROWTH_BYTES
     return len(own_threads) == 1 and not has_waited and not _has_children() and not has_grown
@@ -150,5 +150,5 @@ def _resident_bytes() -> int:
 
 def _forget_peak() -> None:
     """Let the largest memory that the system knows of this process be that of now."""
-    with suppress(OSError):  # some containers forbid it; the peak of several jobs is told then
+    with suppress(OSError):  # some containers forbid it: then the peak is that of several jobs
         Path("/proc/self/clear_refs").write_text("5")

@@ -318,6 +318,6 @@ class _Server:
 
 
 def _close(*sockets: socket.socket | None) -> None:
-    for each in sockets:
-        if each:
-            each.close()
+    for one in sockets:
+        if one:
+            one.close()

@@ -177,7 +177,10 @@ def test_the_selection_is_written_under_the_name_of_its_content(dag, tmp_path, m
     assert written["command"] == "profkit run batch=2"
 
 
-def test_an_analysis_across_runs_is_one_job_that_reads_those_that_have_what_it_needs():
+def test_an_analysis_across_runs_is_one_job_that_reads_those_that_have_what_it_needs(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
     compared = {"trend": {"top": 1}}
     first, second = (run(name, ("torch_profiler",), compared) for name in "ab")
     dag = dag_of(first, second, run("c", ("baseline",)))
@@ -194,7 +197,7 @@ def test_an_analysis_across_runs_is_one_job_that_reads_those_that_have_what_it_n
     ]
     assert dag.analysis_settings("trend")(nowhere) == '{"top": 1}'
     assert dag.report_inputs()[-1] == "results/selection/analyze/trend.json"
-    assert dag._selection()["across"] == {
+    assert json.loads((tmp_path / dag.selection()).read_text())["across"] == {
         "run": "all runs",
         "folder": "results/selection",
         "analyses": ["trend"],

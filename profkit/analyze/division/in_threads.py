@@ -48,7 +48,7 @@ class Spent:
     """Of operators that compute."""
 
     operators: OperatorSums = field(default_factory=OperatorSums)
-    """Of all threads, if parts of the cause are told."""
+    """Of all threads, if the parts of the cause are asked for."""
 
     @property
     def places(self) -> list[places.Place]:

@@ -22,7 +22,7 @@ Place = tuple[str, int]
 
 
 def threads(rank: RecordedRank) -> list[int]:
-    """Return the threads of which a place is told: the program's, and those that launched."""
+    """Return the threads whose places are shown: the program's, and those that launched."""
     return list(dict.fromkeys([rank.main, *rank.launching]))
 
 

@@ -208,8 +208,8 @@ class FollowedProcess:
     def _end_early(self) -> bool:
         """End what records, and after a while the program, should it go on regardless.
 
-        Return whether the main thread is told, so that the one of this step can go on: what it
-        answers is waited for, and an executor would print what it raises.
+        Return whether the main thread will end the program, so that the thread of this step can go
+        on: what it answers is waited for, and an executor would print what it raises.
         """
         is_training = self.step_hooks.is_training
         is_on_main = threading.current_thread() is threading.main_thread()
