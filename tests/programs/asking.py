@@ -24,7 +24,9 @@ async def answer(reader, writer):
 async def main():
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    while True:
+    # One that asks nothing: the end of the program cuts it off.
+    waiting = await asyncio.open_connection("127.0.0.1", port)
+    while waiting:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"ask\n")
         await reader.readline()

@@ -7,6 +7,7 @@ files named after its process; which rank it was is settled when the command has
 import atexit
 import ctypes
 import functools
+import logging
 import os
 import sys
 import threading
@@ -299,6 +300,8 @@ def _after(wait_s: float, act: Callable[..., None], *args: int) -> None:
 
 def _exit_in_main_thread() -> None:
     """Raise SystemExit in the main thread, once that runs Python again."""
+    # What asyncio says of the answers that this cuts off is no error of the program's.
+    logging.getLogger("asyncio").disabled = True
     main = ctypes.c_ulong(threading.main_thread().ident or 0)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(main, ctypes.py_object(SystemExit))
 
