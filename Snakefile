@@ -14,6 +14,8 @@ include: "workflow/rules/report.smk"
 
 
 onstart:
+    gc.freeze()
+    gc.enable()
     snakemake_pace.without_rate(workflow.scheduler)
     snakemake_jobs.cancel_all(workflow.scheduler)
     if not workflow.remote_exec:

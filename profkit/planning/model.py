@@ -4,6 +4,7 @@ import itertools
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from profkit.core.run_settings import RunSettings
@@ -136,7 +137,7 @@ class Pairing:
         return self.b if run == self.a else self.a
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """A selection of runs, and what is made of them."""
 
@@ -173,7 +174,11 @@ class Plan:
 
     def run(self, name: str) -> Run:
         """Return the run `name`."""
-        return next(run for run in self.runs if run.name == name)
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, Run]:
+        return {run.name: run for run in self.runs}
 
     def waiting_for(self, analysis: str) -> int:
         """Return how many analyses wait for `analysis`, one after the other."""
