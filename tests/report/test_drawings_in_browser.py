@@ -8,7 +8,7 @@ import json
 import pytest
 
 from tests.report.demo import HOSTILE, MARKUP
-from tests.report.test_browser import opened
+from tests.report.test_browser import go_back, opened
 
 CELL = "svg => svg.querySelector('image').getAttribute('href').startsWith('data:image/png')"
 
@@ -41,7 +41,7 @@ def test_keys_go_through_the_cells_and_enter_keeps_one_in_the_hash(watched, step
     assert "steps_map.cell=1%7E4" in watched.page.url
     names = steps_map.locator(".picked-title .thing")
     assert names.all_inner_texts() == ["rank 1", "step 4"]
-    watched.page.go_back()
+    go_back(watched.page)
     steps_map.locator(".picked-title").wait_for(state="detached")
 
 
@@ -144,9 +144,9 @@ def test_keys_go_from_frame_to_frame_and_enter_zooms_until_back_or_escape(watche
     assert frames.locator(".pointed").inner_text().splitlines()[0] == HOSTILE
     svg.press("Escape")
     frames.locator(".picked-title").wait_for(state="detached")
-    watched.page.go_back()
+    go_back(watched.page)
     frames.locator(".picked-title").wait_for()
-    watched.page.go_back()
+    go_back(watched.page)
     frames.locator(".picked-title").wait_for(state="detached")
 
 

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.report.demo import HOSTILE
-from tests.report.test_browser import Watched, opened
+from tests.report.test_browser import Watched, go_back, opened
 
 CANVAS = ".timeline-canvas"
 READY = ".timeline:not([aria-busy])"
@@ -92,7 +92,7 @@ def test_a_range_becomes_a_table_and_back_undoes_it(page):
     page.mouse.up()
     table = page.locator(".timeline-range")
     assert "gemm" in table.inner_text()
-    page.go_back()
+    go_back(page)
     table.locator("table").wait_for(state="detached")
 
 
