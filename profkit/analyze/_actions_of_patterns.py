@@ -13,6 +13,7 @@ _WHOLE_PARTS = (gpu.COMPUTING, cpu.COMPUTING, PYTHON)
 _EXPLAINED = 0.5
 _UNSURE = 1 / 3
 _REST = 0.25
+_NEARLY_ALL = 0.75
 
 
 def with_known_causes(
@@ -37,7 +38,8 @@ def of_patterns(
 
     Of several that explain the same cause, the one that gains most counts; unsure ones by a third.
     A smaller one that is certain and has a place counts as well, and its gain is none of the other.
-    Communication of which they leave a quarter is not explained: that has other advice.
+    Communication of which they leave a quarter is not explained, nor is time in which the GPU waits
+    for the CPU to launch of which they leave three quarters: that has other advice.
     """
     known = {cause.id: cause for cause in spoken}
     found: dict[str, Action] = {}
@@ -72,9 +74,13 @@ def of_patterns(
 
 
 def _has_rest(action: Action, cause: Cause) -> bool:
-    """Tell whether an action leaves a quarter of the communication that it is about."""
-    is_partial = action.gain_ms <= (1 - _REST) * cause.gain_ms
-    return is_partial and cause.id == action.cause and cause.id.startswith(gpu.EXPOSED)
+    """Tell whether an action leaves so much of its cause that this has advice of its own."""
+    if cause.id != action.cause:
+        return False
+    left = cause.gain_ms - action.gain_ms
+    if cause.id == f"{gpu.IDLE}.{PYTHON}":
+        return left >= _NEARLY_ALL * cause.gain_ms
+    return cause.id.startswith(gpu.EXPOSED) and left >= _REST * cause.gain_ms
 
 
 def _is_same(action: Action, other: Action) -> bool:

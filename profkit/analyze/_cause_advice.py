@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from profkit.analyze._late_rank import late_place
+from profkit.analyze.division.details import IN_OPERATORS
 from profkit.analyze.division.names import parts_of
 from profkit.analyze.division.phases import inside
 from profkit.core.formatting import milliseconds
@@ -52,17 +53,26 @@ def _loading(cause: Cause) -> str:
     )
 
 
-def _dispatch(cause: Cause) -> str:
+def operator_on_cpu(cause: Cause) -> str:
+    """Return the operator of the CPU that takes most of long gaps of the GPU, "" if none does."""
+    is_mostly = float(cause.evidence.get(IN_OPERATORS, 0.0)) > _MOSTLY
+    return "" if _has_short_gaps(cause) or not is_mostly else str(cause.evidence["operator"])
+
+
+def _has_short_gaps(cause: Cause) -> bool:
     gaps = float(cause.evidence.get("gaps_per_step", 0.0))
+    return gaps > 0 and cause.ms_per_step / gaps < _SHORT_GAP_MS
+
+
+def _dispatch(cause: Cause) -> str:
     where = f" {inside(cause.place)}" if cause.place else ""
-    if gaps and cause.ms_per_step / gaps < _SHORT_GAP_MS:
+    if _has_short_gaps(cause):
         return (
             'Launch fewer, larger kernels: `torch.compile(mode="reduce-overhead")`, CUDA graphs or '
             f"a larger batch{f'; most time is{where}' if where else ''}."
         )
     longest = milliseconds(float(cause.evidence.get("longest_ns", 0)) / 1e6)
-    operator = str(cause.evidence.get("operator", ""))
-    if float(cause.evidence.get("in_operators_share", 0.0)) > _MOSTLY and operator:
+    if operator := operator_on_cpu(cause):
         return f"`{operator}` runs on the CPU{where}: move it to the GPU or out of the step."
     line = where or "; record its line with `with_stack=True`"
     return f"Move CPU work out of the step: the longest gap, {longest} ms, is Python{line}."
@@ -77,6 +87,13 @@ def _of_line(cause: Cause) -> str:
 
 def _not_started(cause: Cause) -> str:
     call = cause.evidence.get("blocked_in", "")
+    if cause.evidence.get("streams") == 1:
+        longest = milliseconds(float(cause.evidence["longest_ns"]) / 1e6)
+        return (
+            f"It waits for no other stream, up to {longest} ms at a time: another program has the "
+            "GPU, as `nvidia-smi` or `rocm-smi` shows, or its driver sends work in batches, as on "
+            "Windows and WSL."
+        )
     find = "ind what the stream waits for, an event of another stream or work from before."
     return f"The CPU is blocked in {call} meanwhile: f{find}" if call else f"F{find}"
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from profkit.analyze._cause_advice import operator_on_cpu
 from profkit.analyze._late_rank import late_place
 from profkit.analyze.division import cpu, gpu, names
-from profkit.analyze.division.cpu_threads import BLOCKED, START_UP
+from profkit.analyze.division.cpu_threads import BLOCKED, NOT_RECORDED, START_UP
 from profkit.analyze.division.phases import inside
 from profkit.analyze.division.thread_waits import IN_CALL, WAITING
 from profkit.core.formatting import milliseconds, shortened
@@ -61,6 +62,8 @@ def _short(text: str) -> str:
 def _sentence(top: Cause, causes: Sequence[Cause], whole: str) -> str:
     by_id = {cause.id: cause for cause in causes}
     time = milliseconds(top.ms_per_step)
+    if top.id == NOT_RECORDED:
+        return f"what ran in {time} {whole.removesuffix(f' {RECORDED}')} is not known."
     if top.id.startswith(gpu.IDLE):
         return f"GPU idle {milliseconds(by_id[gpu.IDLE].ms_per_step)} {whole}: {_because(top)}."
     if top.id == IN_CALL and top.evidence.get("call"):
@@ -68,10 +71,9 @@ def _sentence(top: Cause, causes: Sequence[Cause], whole: str) -> str:
     if top.id.startswith(gpu.EXPOSED):
         exposed = milliseconds(by_id[gpu.EXPOSED].ms_per_step)
         return f"Exposed communication {exposed} {whole}: {time} ms {names.lower(top.title)}."
-    if top.id == gpu.COMPUTING:
-        return f"GPU busy {time} {whole}{_mostly(causes, top)}."
-    if top.id in (cpu.COMPUTING, "python"):
-        return f"{top.title} {time} {whole}{_mostly(causes, top)}."
+    if top.id in (gpu.COMPUTING, cpu.COMPUTING, "python"):
+        works = "GPU busy" if top.id == gpu.COMPUTING else top.title
+        return f"{works} {time} {whole}{_mostly(causes, top)}."
     return f"{top.title} {time} {whole}{_where(top)}."
 
 
@@ -98,8 +100,12 @@ def _largest(causes: Sequence[Cause], limiter: Limiter) -> Cause | None:
 
 
 def _because(cause: Cause) -> str:
-    is_call = f".{BLOCKED}." in cause.id
-    text = f"blocked in {cause.title}" if is_call else names.lower(cause.title)
+    if f".{BLOCKED}." in cause.id:
+        text = f"blocked in {cause.title}"
+    elif operator := operator_on_cpu(cause):
+        text = f"CPU operators, mostly {operator}"
+    else:
+        text = names.lower(cause.title)
     return f"{milliseconds(cause.ms_per_step)} ms {text}"
 
 

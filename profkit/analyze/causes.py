@@ -1,5 +1,6 @@
 """Causes: the time of a step from its start to the next, divided once among what it is spent on."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
@@ -10,6 +11,7 @@ from pydantic import PositiveInt
 
 from profkit.analyze.base import Behaviour, Columns, OfTool, Recordings, analysis
 from profkit.analyze.division import divided_ranks, trust
+from profkit.analyze.division.details import IN_OPERATORS
 from profkit.analyze.division.kept_calls import kept_calls
 from profkit.analyze.division.pattern_matches import matches
 from profkit.analyze.division.periods import SINGLE_STEPS, Periods, periods, watched
@@ -43,6 +45,7 @@ _NOTHING = (
 )
 _PARTS = "modules, operators and lines"
 _COMPUTING = ("gpu_computing", "cpu_operators")
+_GPU_WAITS = "gpu_idle.python"
 _SAMPLED = ("processes", "sampled_steps")
 _SMALL_ROWS = 300_000
 _OPS = Columns(
@@ -127,7 +130,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         slowdown=_slowdown(observer_tax, recordings),
         has_python=len(python) + len(sampled["samples"]) > 0,
         queued=max(one.queued for one in ranks),
-        computing=_computing(rows[rows["rank"] == shown]),
+        working=_working(rows[rows["rank"] == shown]),
         **_counted(steps, recorded, launched, recordings),
         unrecorded_gpu=unrecorded_gpu(cpu_ops, kernels, runtime_calls, devices),
     )
@@ -138,9 +141,12 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     return _result(rows, shown, ranks, of_shown, matching, trust.checks(seen), missing, config)
 
 
-def _computing(causes: pd.DataFrame) -> float:
-    """Return the part of the time of one rank in which its GPU computed, or else operators did."""
-    return float(causes.loc[causes["id"].isin(_COMPUTING), "share"].sum())
+def _working(causes: pd.DataFrame) -> float:
+    """Return the part of the time of one rank in which its GPU computed, or operators ran."""
+    of_python = causes[(causes["id"] == _GPU_WAITS).to_numpy()]
+    in_operators = [json.loads(text).get(IN_OPERATORS, 0.0) for text in of_python["evidence"]]
+    beside_gpu = float((of_python["share"] * in_operators).sum())
+    return float(causes.loc[causes["id"].isin(_COMPUTING), "share"].sum()) + beside_gpu
 
 
 def _with_parts(found: Periods, most: int) -> tuple[list[int], int]:

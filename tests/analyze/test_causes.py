@@ -203,6 +203,40 @@ def test_waiting_for_the_gpu_is_blamed_for_the_empty_queue_after_it():
     }
 
 
+def test_a_copy_to_the_gpu_that_waits_for_itself_alone_is_to_blame_for_no_empty_queue():
+    """Before it the GPU had nothing to do: without the copy the CPU would be ahead by nothing."""
+    copied = {"kind": "copy", "copy_kind": "HtoD"}
+    found = times(
+        divided(
+            steps=[step(0, 1000)],
+            cpu_ops=[op(0, 0, 990)],
+            kernels=[
+                kernel(1, 110, 300, "Memcpy HtoD (Pageable -> Device)", **copied),
+                kernel(2, 505, 1000),
+            ],
+            runtime_calls=[
+                call(1, 100, 310, "cudaMemcpyAsync"),
+                call(3, 310, 320, "cudaStreamSynchronize"),
+                call(2, 500, 502),
+            ],
+        )
+    )
+    assert found["gpu_idle.blocked.cudaStreamSynchronize"] == 10
+    assert found["gpu_idle.python"] == 100 + 180 + 5
+
+
+@pytest.mark.parametrize("streams", [1, 2])
+def test_launched_work_that_does_not_start_says_on_how_many_streams_it_could_wait(streams):
+    found = divided(
+        steps=[step(0, 1000)],
+        cpu_ops=[op(0, 0, 990)],
+        kernels=[kernel(1, 5, 300), kernel(2, 700, 1000, stream=6 + streams)],
+        runtime_calls=[call(1, 0, 4), call(2, 10, 14)],
+    )
+    evidence = json.loads(tree(found)["gpu_idle.not_started"]["evidence"])
+    assert evidence == {"streams": streams, "longest_ns": 400_000}
+
+
 CPU = {
     "steps": [step(0, 1000), step(1100, 2000, 6)],
     "cpu_ops": [

@@ -49,7 +49,7 @@ GOOD = trust.Seen(
     unrecorded_gpu="",
     steps=4,
     rows=5000,
-    computing=0.4,
+    working=0.4,
     has_python=True,
     queued=0.05,
 )
@@ -105,8 +105,13 @@ def test_some_launches_without_work_say_nothing_of_the_others():
 
 
 def test_a_short_recording_that_is_filled_with_work_is_no_excerpt():
-    assert failed(rows=26, steps=0, computing=0.97) == {}
-    assert "excerpt" in failed(rows=26, steps=0, computing=0.03)
+    assert failed(rows=26, steps=0, working=0.97) == {}
+    assert "excerpt" in failed(rows=26, steps=0, working=0.03)
+
+
+def test_two_steps_that_differ_say_no_more_than_many_that_do():
+    assert "variation" in failed(periods=Periods(rows=steps(35, 74), one_off_ns={}))
+    assert "variation" not in failed(periods=Periods(rows=steps(35, 40), one_off_ns={}))
 
 
 @pytest.mark.parametrize("name", CASES)

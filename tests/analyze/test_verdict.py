@@ -101,6 +101,11 @@ def judged(*, imported="trace", **given):
             "Not enough recorded: GPU idle 90 of 100 ms per step: 90 ms not_recorded.",
         ),
         (
+            {"not_recorded": 90, "cpu_operators": 10},
+            Limiter.UNKNOWN,
+            "Not enough recorded: what ran in 90 of 100 ms per step is not known.",
+        ),
+        (
             {"gpu_idle.start_up.cudaFree": 90, "gpu_computing": 10},
             Limiter.UNKNOWN,
             "One-off start-up 90 of 100 ms per step: no steady step.",
@@ -450,6 +455,42 @@ def test_communication_that_a_pattern_explains_in_part_keeps_its_own_advice(gain
     times = {"gpu_computing": 60, "exposed_communication.transfer": 40}
     found = on(times, matches=[match("exposed_communication.transfer", gain)])
     assert [(one.gain_ms, bool(one.pattern)) for one in found.actions] == said
+
+
+@pytest.mark.parametrize(("gain", "said"), [(6, [(54, False), (6, True)]), (30, [(30, True)])])
+def test_a_pattern_that_gains_little_does_not_hide_that_the_gpu_waits_for_launches(gain, said):
+    times = {"gpu_computing": 40, "gpu_idle.python": 60}
+    found = on(times, matches=[match("gpu_idle.python", gain)])
+    assert [(one.gain_ms, bool(one.pattern)) for one in found.actions] == said
+
+
+@pytest.mark.parametrize(
+    ("gaps", "share", "says"),
+    [
+        (2, 0.9, "CPU operators, mostly aten::normal_."),
+        (2, 0.3, "python."),
+        (900, 0.9, "python."),
+    ],
+)
+def test_an_operator_that_runs_on_the_cpu_while_the_gpu_waits_is_named(gaps, share, says):
+    evidence = {"gaps_per_step": gaps, "in_operators_share": share, "operator": "aten::normal_"}
+    times = {"gpu_computing": 40, "gpu_idle.python": 60}
+    found = on(times, about={"gpu_idle.python": ("", evidence)})
+    assert found.headline == f"GPU idle 60 of 100 ms per step: 60 ms {says}"
+
+
+@pytest.mark.parametrize(
+    ("evidence", "says"),
+    [
+        ({"streams": 1, "longest_ns": 363_000}, "no other stream, up to 0.363 ms at a time"),
+        ({"streams": 2, "longest_ns": 363_000}, "an event of another stream"),
+        ({"blocked_in": "cudaFree"}, "The CPU is blocked in cudaFree meanwhile"),
+    ],
+)
+def test_work_that_does_not_start_on_the_only_stream_waits_for_no_other(evidence, says):
+    times = {"gpu_computing": 40, "gpu_idle.not_started": 60}
+    (action,) = on(times, about={"gpu_idle.not_started": ("", evidence)}).actions
+    assert says in action.advice
 
 
 def test_a_small_collective_does_not_hide_the_late_rank():

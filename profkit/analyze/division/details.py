@@ -19,6 +19,9 @@ from profkit.analyze.shared.intervals import Intervals
 from profkit.core.verdict import Evidence
 
 OTHER = "other"
+IN_OPERATORS = "in_operators_share"
+"""What part of the time in Python and dispatch operators of the CPU take, 0 to 1."""
+
 _MOST_PARTS = 8
 _LEAST_PART = 0.01
 _PLACE_SHARE = 0.2
@@ -136,7 +139,7 @@ def _outside(spans: Intervals, working: Sums) -> Evidence:
     evidence: Evidence = {
         "gaps": len(spans),
         "longest_ns": int((spans[:, 1] - spans[:, 0]).max()),
-        "in_operators_share": round(working.ns.total() / total, 3),
+        IN_OPERATORS: round(working.ns.total() / total, 3),
     }
     if working.ns:
         evidence["operator"] = max(working.ns.items(), key=lambda part: (part[1], part[0]))[0]
@@ -151,10 +154,15 @@ def _evidence(rank: RecordedRank, name: str, spans: Intervals) -> Evidence:
 
 
 def _blocked_meanwhile(rank: RecordedRank, spans: Intervals) -> Evidence:
-    """Return the call in which the CPU waited while what it had launched did not start."""
+    """Return the call in which the CPU waited while what it had launched did not start.
+
+    Without one, how long the GPU waited at most, and how many streams it has.
+    """
     inside = np.where(rank.blocked, intervals.overlap(rank.call_spans, spans), 0)
     if not len(inside) or inside.max() < _PLACE_SHARE * intervals.total(spans):
-        return {}
+        streams = rank.kernels[["device", "stream"]].drop_duplicates()
+        longest = int((spans[:, 1] - spans[:, 0]).max())
+        return {"streams": len(streams), "longest_ns": longest}
     return {"blocked_in": str(rank.calls["name"].iloc[int(inside.argmax())])}
 
 

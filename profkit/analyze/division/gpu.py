@@ -103,7 +103,8 @@ def _give_to_synchronisation(
     """Give short gaps that begin while the CPU waits for the GPU to the call that waited.
 
     The CPU then launches into an empty queue, and what it does until then is not hidden. Without
-    the call the CPU would be ahead by as long as it waited: no more than that is given to the call.
+    the call the CPU would be ahead by as long as it waited for work other than its own copy to the
+    GPU: no more than that is given to the call.
     """
     waits = waits_for_gpu(rank.calls["name"], rank.blocked)
     waits &= np.isin(rank.call_threads, rank.launching)
@@ -111,7 +112,8 @@ def _give_to_synchronisation(
     if not len(rows):
         return
     calls = rank.call_spans[rows]
-    waited = int(intervals.overlap(calls, intervals.union(rank.windows)).sum())
+    working = intervals.union(rank.kernel_spans[_is_not_to_gpu(rank)])
+    waited = intervals.intersection(working, intervals.union(rank.windows))
     order = np.argsort(calls[:, 0], kind="stable")
     rows, calls = rows[order], calls[order]
     # The last wait that began before the gap did, and ended in it.
@@ -124,7 +126,7 @@ def _give_to_synchronisation(
     if not len(refill):
         return
     length = late[refill, 1] - ends[refill]
-    kept = _spread(length, waited)
+    kept = _spread(length, int(intervals.overlap(calls, waited).sum()))
     names = texts(rank.calls["name"])[rows[last[refill]]]
     spans = np.column_stack((ends[refill], late[refill, 1]))
     for name in dict.fromkeys(names):
@@ -133,6 +135,11 @@ def _give_to_synchronisation(
 
 
 _REFILL_NS = 500_000
+
+
+def _is_not_to_gpu(rank: RecordedRank) -> NDArray[np.bool_]:
+    """Tell which of the kernels are no copies to the GPU."""
+    return (rank.kernels["copy_kind"] != "HtoD").to_numpy()
 
 
 def _spread(length: NDArray[np.int64], most: int) -> NDArray[np.bool_]:

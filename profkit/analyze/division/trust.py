@@ -30,6 +30,7 @@ _FEW_ROWS = 0.01
 _EITHER = "their time may belong to either"
 _BUSY = re.compile(r"other processes|other virtual machines|clock|temperature")
 _ENOUGH_STEPS = 3
+_FEWEST_COMPARED = 2
 _MOST_VARIATION = 0.3
 _MOST_RESIDUAL = 0.25
 _MOST_OVERHEAD = 0.1
@@ -81,8 +82,8 @@ class Seen:
     rows: int
     """Operators, kernels and calls that were recorded."""
 
-    computing: float
-    """Part of the time in which the GPU computed, or operators where there is none, 0 to 1."""
+    working: float
+    """Part of the time in which the GPU computed, or operators of the CPU ran, 0 to 1."""
 
     has_python: bool
     """Whether calls of Python functions were recorded, or sampled."""
@@ -113,7 +114,7 @@ def _of_steps(seen: Seen) -> Iterator[Trust]:
         message += ": one-off work cannot be told from steady work"
     yield Trust(check="steps", passed=steps > 1, message=f"{message}.")
     variation = float(by_step.std(ddof=0) / by_step.mean()) if by_step.mean() else 0.0
-    if steps >= _ENOUGH_STEPS:
+    if steps >= _FEWEST_COMPARED:
         yield Trust(
             check="variation",
             passed=variation <= _MOST_VARIATION,
@@ -221,7 +222,7 @@ def _is_filled(seen: Seen) -> bool:
     """Say whether work fills the recording, as in a benchmark of one operator."""
     rows = seen.periods.rows
     recorded_ns = float((rows["end_ns"] - rows["start_ns"]).sum())
-    return seen.has_cpu and seen.computing >= _MOSTLY and recorded_ns >= _WORTHWHILE_NS
+    return seen.has_cpu and seen.working >= _MOSTLY and recorded_ns >= _WORTHWHILE_NS
 
 
 def _repaired(check: str, notes: Sequence[str], rows: int) -> Trust:
