@@ -179,6 +179,7 @@ def _peaks(rows: pd.DataFrame) -> pd.DataFrame:
                 "at_end_bytes": int(own.loc[own["end_event"] < 0, "size_bytes"].sum()),
                 "step": int(at["step"].iloc[0]) if len(at) else -1,
                 "allocations": len(own),
+                "from_history": int((~before).sum()),
                 "event": event,
             }
         )

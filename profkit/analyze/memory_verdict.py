@@ -41,6 +41,8 @@ class _Peak:
 
     rank: int
     total: int
+    is_known: bool
+    """Whether the history has any allocation: without one it is what was live at the end."""
     contents: Mapping[str, int]
     """Bytes by what they are, the largest first."""
     lines: Sequence[tuple[str, int]]
@@ -99,6 +101,7 @@ def _peak(result: Result, rank: int | None) -> _Peak:
     return _Peak(
         rank=highest["rank"],
         total=int(highest["peak_bytes"]),
+        is_known=int(highest["from_history"]) > 0,
         contents=dict(sorted(contents.items(), key=lambda pair: -pair[1])),
         lines=lines,
     )
@@ -108,11 +111,12 @@ def _within(peak: _Peak, limit: int, config: Config) -> MemoryVerdict:
     """Return the verdict where memory did not run out."""
     content, content_bytes = next(iter(peak.contents.items()), ("", 0))
     share = content_bytes / max(peak.total, 1)
+    when = "at the peak" if peak.is_known else "at the end, the peak not recorded"
     if limit:
         of_limit = f"{100 * peak.total / limit:.0f} % of the GPU's memory"
-        headline = f"{size(peak.total)} at the peak, {of_limit}: mostly {content}."
+        headline = f"{size(peak.total)} {when}, {of_limit}: mostly {content}."
     else:
-        headline = f"{size(peak.total)} at the peak: {100 * share:.0f} % {content}."
+        headline = f"{size(peak.total)} {when}: {100 * share:.0f} % {content}."
     is_far = limit > 0 and peak.total < config.near * limit
     place, remedy = _remedy(peak, config)
     return MemoryVerdict(
@@ -123,9 +127,15 @@ def _within(peak: _Peak, limit: int, config: Config) -> MemoryVerdict:
         advice="" if is_far else remedy.advice,
         source="" if is_far else remedy.source,
         place=place,
-        confidence=Confidence.HIGH if limit else Confidence.MEDIUM,
+        confidence=_confidence(peak, limit),
         evidence=_evidence(peak),
     )
+
+
+def _confidence(peak: _Peak, limit: int) -> Confidence:
+    if not peak.is_known:
+        return Confidence.LOW
+    return Confidence.HIGH if limit else Confidence.MEDIUM
 
 
 def _growing(within: MemoryVerdict, leak: Mapping[str, Any]) -> MemoryVerdict:

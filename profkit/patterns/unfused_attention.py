@@ -8,7 +8,18 @@ from profkit.patterns._rows import Chosen, cause, having, inside, per_step, plac
 from profkit.patterns._shapes import MATRIX, operands, shape
 from profkit.patterns.base import Match, Step, pattern
 
+_OF_MODULE = r"^aten::_native_multi_head_attention$"
 _PRODUCT, _SOFTMAX = r"^aten::(?:bmm|baddbmm)$", r"^aten::_softmax(?:_backward_data)?$"
+
+_USE = (
+    "Use `torch.nn.functional.scaled_dot_product_attention`{}: it keeps no matrix of scores in "
+    "memory."
+)
+_CALL_WITHOUT = (
+    "Call `nn.MultiheadAttention` with `need_weights=False`{}: it then uses "
+    "`scaled_dot_product_attention`, which keeps no matrix of scores in memory."
+)
+"""Of the module of PyTorch, which computes the scores to return their mean."""
 
 
 @pattern(
@@ -28,12 +39,11 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
         return None
     where = place(cpu_ops, found)
     chosen = inside(cpu_ops, between)
+    in_module = bool(inside(cpu_ops, having(cpu_ops, _OF_MODULE))[found].all())
     widest = max((shape(str(text)) for text in cpu_ops["input_shapes"][found]), default=[])
     return Match(
         cause=cause(cpu_ops, inside(cpu_ops, found), kernels),
-        advice="Use `torch.nn.functional.scaled_dot_product_attention`"
-        + (f" in {where}" if where else "")
-        + ": it keeps no matrix of scores in memory.",
+        advice=(_CALL_WITHOUT if in_module else _USE).format(f" in {where}" if where else ""),
         gain_ns=time(cpu_ops, chosen, kernels),
         place=where,
         confidence=Confidence.HIGH,

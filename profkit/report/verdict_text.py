@@ -22,7 +22,7 @@ MOST_LINES = 13
 _LEAST_PART = 0.02
 _FEWEST_CELLS = 3
 _MOST_PARTS = 8
-_SENTENCE = re.compile(r"(?<=[.;]) +(?=[A-Z`])|(?<=;) +")
+_SENTENCE = re.compile(r"(?<=[.;]) +(?=[A-Z0-9`])|(?<=;) +")
 
 
 def lines(verdict: Verdict, width: int = 80) -> list[str]:

@@ -52,6 +52,15 @@ def test_the_peak_is_told_by_contents_and_with_what_to_do():
     assert (found.place, found.is_limit) == ("forward (model.py:5)", False)
 
 
+def test_without_a_history_what_was_live_at_the_end_is_no_peak():
+    found = verdict(snapshot([block(60, -1)], 80))
+    assert found.headline.startswith("60 MiB at the end, the peak not recorded: 100 % ")
+    assert found.confidence is Confidence.LOW
+    assert verdict(snapshot([block(60, -1), block(1, 0, 1)], 80)).headline.startswith(
+        "61 MiB at the peak: "
+    )
+
+
 def test_far_from_the_limit_nothing_is_advised():
     assert not verdict(snapshot([block(60, 0)], 60), 8000).advice
 

@@ -14,6 +14,7 @@ from tests.patterns.examples import (
     loading_in_main_process,
     recomputed_forward,
     scalars_in_a_loop,
+    unfused_attention,
     workers_restarted,
 )
 from tests.patterns.recorded import causes, op, python
@@ -51,6 +52,16 @@ def test_what_a_collate_function_calls_may_be_another_pattern(collates_ns, encod
     ]
     (match,) = found(patterns()["slow_collate"], python_calls=calls)
     assert (match.gain_ns, match.confidence) == (80_000, confidence)
+
+
+def test_the_attention_of_pytorchs_own_module_is_called_without_weights():
+    whole = op(-1, "aten::_native_multi_head_attention") | {"end_ns": 4_000}
+    ops = [whole, *[row | {"parent": -1} for row in unfused_attention.OPS]]
+    (match,) = found(
+        patterns()["unfused_attention"], cpu_ops=ops, kernels=unfused_attention.KERNELS
+    )
+    words = "Call `nn.MultiheadAttention` with `need_weights=False` in model.py(7): forward:"
+    assert match.advice.startswith(words)
 
 
 def test_the_first_batch_of_an_epoch_waits_for_workers_that_start():

@@ -133,6 +133,17 @@ def test_a_recording_without_steps_is_judged_by_what_it_is_about():
     assert lines(replace(verdict, memory=None))[0].endswith("No step time was recorded.")
 
 
+def test_the_line_that_asked_is_said_though_more_follows_that_does_not_fit():
+    asked = f"Asked by forward (/home/me/{'a' * 40}/model.py:181)."
+    more = f"91.2 MiB were free. The peak is 90 % activations, {'most ' * 30}in one line."
+    advice = f"Checkpoint the largest blocks {'again ' * 36}now. {asked} {more}"
+    memory = MemoryVerdict(headline="Out of memory.", advice=advice, place="", is_limit=True)
+    verdict = replace(VERDICT, traced_ms=0, actions=(), memory=memory)
+    said = " ".join(" ".join(lines(verdict)).split())
+    assert asked in said
+    assert "The peak is" not in said
+
+
 def test_memory_that_is_no_limit_has_no_advice_beside_that_of_the_step():
     memory = MemoryVerdict(headline="12 GiB at the peak.", advice="Checkpoint it.")
     assert "Memory: 12 GiB at the peak." in lines(replace(VERDICT, memory=memory))

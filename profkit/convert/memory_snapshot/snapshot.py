@@ -134,9 +134,11 @@ def _begun_late(device: Device, entries: int) -> Iterator[str]:
     unknown = int(((blocks.start < 0) & (blocks.stack == NONE)).sum())
     if not count:
         yield f"No history of {device.name} was recorded: only its last state is known."
+    elif not (blocks.start >= 0).any():
+        yield f"The history of {device.name} has no allocation: its peak is not known."
     elif entries and count >= entries:
         yield f"The ring of {entries:,} entries was full: {device.name}'s history begins late."
-    if count and before:
+    if count and unknown:
         size = int(blocks.size_bytes[blocks.start < 0].sum())
         them = "them" if unknown == before else f"{unknown:,} of them"
         yield (
@@ -157,7 +159,7 @@ def _doubtful(device: Device) -> Iterator[str]:
     history, times = device.events, device.events.time_ns
     if backwards := int((np.diff(times[times >= 0]) < 0).sum()):
         yield f"{backwards:,} entries of {device.name} are earlier than the one before them."
-    timeless = int((times < 0).sum())
+    timeless = int((times < 0).sum()) if (device.allocations.start >= 0).any() else 0
     if timeless and timeless == len(times):
         yield f"The history of {device.name} has no times: entries stand in their order only."
     elif timeless and not _after_window(device).size:

@@ -4,6 +4,7 @@ These are the samples of ``nsys profile --sample``: native frames, Python's own 
 them. The stacks that ``--python-sampling`` records are not exported.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import PurePath
@@ -19,6 +20,7 @@ EVENTS, FRAMES = "COMPOSITE_EVENTS", "SAMPLING_CALLCHAINS"
 
 _SEPARATOR = ";"
 _UNKNOWN = "[no stack]"
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 
 Key = tuple[int, tuple[int, ...]]
 """Number of the thread, and of its frames from the root."""
@@ -74,9 +76,12 @@ class _Frames:
         self.id = table["id"][order]
         pairs = np.stack([table["symbol"][order], table["module"][order]], axis=1)
         known, number = np.unique(pairs, axis=0, return_inverse=True)
-        self.number: Ints = number.reshape(-1)
         names = zip(*(report.named(known[:, part]) for part in (0, 1)), strict=True)
-        self.names = [_name(symbol, module) for symbol, module in names]
+        numbers: dict[str, int] = {}
+        # All frames without a symbol have one name in each library.
+        same = [numbers.setdefault(_name(*frame), len(numbers)) for frame in names]
+        self.number: Ints = np.array(same, dtype=np.int64)[number.reshape(-1)]
+        self.names = list(numbers)
 
     def of(self, samples: Ints) -> Iterator[tuple[int, ...]]:
         """Yield the numbers of each sample's frames, from the root."""
@@ -95,8 +100,10 @@ def _keys(frames: _Frames, samples: Ints, threads: Ints) -> Iterator[Key]:
 
 
 def _name(symbol: str, module: str) -> str:
-    text = f"{symbol or '[unknown]'} ({PurePath(module).name})" if module else symbol
-    return (text or "[unknown]").replace(_SEPARATOR, ",")
+    """Return the name of a frame; where nsys has no symbol it gives the address instead."""
+    known = "[unknown]" if not symbol or _ADDRESS.fullmatch(symbol) else symbol
+    text = f"{known} ({PurePath(module).name})" if module else known
+    return text.replace(_SEPARATOR, ",")
 
 
 def _thread_names(report: Report) -> dict[int, str]:

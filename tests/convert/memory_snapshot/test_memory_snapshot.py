@@ -205,6 +205,14 @@ def test_a_block_that_the_ring_forgot_has_the_stack_that_the_allocator_kept(tmp_
     assert "what allocated 2 of them was not recorded" in found.notes[0]
 
 
+def test_a_history_without_an_allocation_says_that_the_peak_is_unknown_and_no_more(tmp_path):
+    kept = block(512, 500, "active_allocated", FRAMES)
+    untimed = {"action": "snapshot", "addr": 0, "size": 0, "stream": 0, "frames": []}
+    content = {"segments": [segment(4096, kept)], "device_traces": [[untimed]]}
+    found = convert.run(raw(written(tmp_path, content)), tmp_path)
+    assert found.notes == ("The history of cuda:0 has no allocation: its peak is not known.",)
+
+
 def test_an_old_snapshot_of_segments_alone_has_its_blocks(tmp_path):
     old = {"size": 512, "state": "active_allocated", "history": [{"real_size": 500, "addr": 1}]}
     found = convert.run(raw(written(tmp_path, [segment(4096, old)])), tmp_path)

@@ -190,6 +190,21 @@ def test_cpu_samples_are_stacks_of_threads_from_the_root(report, tmp_path):
     assert round(hottest, 2) == 0.67
 
 
+def test_frames_without_a_symbol_are_one_frame_of_their_library(report, tmp_path):
+    texts = {"0x7f0b06633bb3": 900, "0x7f0b06633bc8": 901, "/usr/lib/libcuda.so.1.1": 902}
+    path = report(
+        nvtx=STEPS,
+        COMPOSITE_EVENTS=[(n, 10 * n, thread(PID), 1) for n in (1, 2)],
+        SAMPLING_CALLCHAINS=[(1, 900, 902, 0, 0), (2, 901, 902, 0, 0)],
+    )
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.executemany(
+            "INSERT INTO StringIds VALUES (?, ?)", [(key, text) for text, key in texts.items()]
+        )
+    stacks = frames(path, tmp_path)[0]["sampled_stacks"]
+    assert stacks["stack"].tolist() == ["[unknown] (libcuda.so.1.1)"]
+
+
 def test_one_cpu_sample_of_a_thread_tells_no_time(report, tmp_path):
     path = report(nvtx=STEPS, COMPOSITE_EVENTS=[(1, 10, thread(PID), 1)], SAMPLING_CALLCHAINS=[])
     found, notes = frames(path, tmp_path)
