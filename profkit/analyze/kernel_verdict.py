@@ -125,6 +125,9 @@ def _limited(speed_of_light: Result | None) -> KernelVerdict | None:
         return None
     kernel, limit = str(first["kernel"]), str(first["limit"])
     shares = {name: first[name] for name in ("compute_percent", "memory_percent")}
+    dram = first.get("dram_percent")
+    if limit == "memory" and dram is not None and dram < _MOSTLY * first["memory_percent"]:
+        limit, shares = "caches", shares | {"DRAM_percent": dram}
     used = ", ".join(f"{name.partition('_')[0]} {share:.0f} %" for name, share in shares.items())
     function = shortened(kernel.partition(" (")[0], 60)
     return KernelVerdict(
@@ -137,13 +140,16 @@ def _limited(speed_of_light: Result | None) -> KernelVerdict | None:
     )
 
 
-_WORDS = {"balanced": "compute and memory alike"}
+_MOSTLY = 0.5
+_WORDS = {"balanced": "compute and memory alike", "caches": "L1 and L2"}
 _ADVICE = {
     "latency": "Fuse small kernels or enlarge the batch, so that the grid fills the GPU; the warp "
     "states say what its warps wait for.",
     "compute": "Use tensor cores or a lower precision (bf16, TF32): faster memory access will not "
     "help.",
     "memory": "Move fewer bytes: fuse kernels (`torch.compile`), use smaller types, reuse caches.",
+    "caches": "Let neighbouring threads read and write neighbouring addresses, or stage tiles in "
+    "shared memory: the caches move far more than DRAM does.",
     "balanced": "Compute and memory are both at work: only less of both makes it faster.",
 }
 

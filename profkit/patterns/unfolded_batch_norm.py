@@ -11,8 +11,7 @@ _TRAINS = r"[bB]ackward|^Optimizer\."
 
 @pattern(
     title="Batch norms beside convolutions",
-    source="https://docs.pytorch.org/docs/stable/generated/"
-    "torch.nn.utils.fuse_conv_bn_eval.html",
+    source="https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.fuse_conv_bn_eval.html",
 )
 def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
     """Find batch norms that follow convolutions in a program that makes no backward pass."""

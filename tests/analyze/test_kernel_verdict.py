@@ -100,6 +100,25 @@ def test_without_rules_the_throughputs_of_the_longest_kernel_speak():
     assert ruled.kernels is None, "no advice beside the report's own rules"
 
 
+@pytest.mark.parametrize(
+    ("dram", "says", "advice"),
+    [
+        (19.7, "limited by L1 and L2 (compute 3 %, memory 91 %, DRAM 20 %).", "neighbouring"),
+        (90.0, "limited by memory (compute 3 %, memory 91 %).", "Move fewer bytes"),
+        (None, "limited by memory (compute 3 %, memory 91 %).", "Move fewer bytes"),
+    ],
+)
+def test_a_kernel_that_keeps_the_caches_busy_and_dram_idle_reads_apart(dram, says, advice):
+    rows = pd.DataFrame(
+        [{"kernel": "transpose", "launches": 1, "duration_ns": 9.0, "limit": "memory",
+          "compute_percent": 2.8, "memory_percent": 91.3, "dram_percent": dram}]
+    )  # fmt: skip
+    limits = Result(tables={"kernels": table(rows, title="")})
+    found = run([9.0], speed_of_light=limits).kernels
+    assert found.headline == f"transpose: {says}"
+    assert advice in found.advice
+
+
 def test_the_verdict_holds_what_is_known_of_memory_and_kernels_without_any_time():
     memory = Result(memory=MemoryVerdict(headline="Out of memory.", is_limit=True))
     kernels = Result(kernels=KernelVerdict(headline="f: rule."))

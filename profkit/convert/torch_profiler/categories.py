@@ -54,6 +54,7 @@ IGNORED = {
     "overhead": "the profiler's own time, on threads of its own",
     "cuda_event": "records of events, which take no time on the device",
     "collective_comm": "the same collectives as the communication kernels, seen from the library",
+    "synchronization": "calls that wait, seen from the device: the calls are there as well",
     "mtia_insight": "remarks of a vendor's tool",
     "mtia_counters": "counters of a whole device, not of a kernel",
     "mtia_workloadd": "what a daemon of that vendor did",
