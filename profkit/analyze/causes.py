@@ -44,7 +44,7 @@ _NOTHING = (
     " before the work, and stop it after"
 )
 _PARTS = "modules, operators and lines"
-_COMPUTING = ("gpu_computing", "cpu_operators")
+_AT_WORK = ("gpu_computing", "cpu_operators", "exposed_communication", "exposed_copies")
 _GPU_WAITS = "gpu_idle.python"
 _SAMPLED = ("processes", "sampled_steps")
 _SMALL_ROWS = 300_000
@@ -142,11 +142,11 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
 
 
 def _working(causes: pd.DataFrame) -> float:
-    """Return the part of the time of one rank in which its GPU computed, or operators ran."""
+    """Return the part of the time of one rank in which its GPU worked, or operators ran."""
     of_python = causes[(causes["id"] == _GPU_WAITS).to_numpy()]
     in_operators = [json.loads(text).get(IN_OPERATORS, 0.0) for text in of_python["evidence"]]
     beside_gpu = float((of_python["share"] * in_operators).sum())
-    return float(causes.loc[causes["id"].isin(_COMPUTING), "share"].sum()) + beside_gpu
+    return float(causes.loc[causes["id"].isin(_AT_WORK), "share"].sum()) + beside_gpu
 
 
 def _with_parts(found: Periods, most: int) -> tuple[list[int], int]:

@@ -20,8 +20,8 @@ def match(kernels: pd.DataFrame, step: Step) -> Match | None:
     size = int(copies["size_bytes"].clip(lower=0).sum())
     return Match(
         cause="exposed_copies.HtoD_pageable",
-        advice="Set `pin_memory=True` in the DataLoader and copy with "
-        "`.to(device, non_blocking=True)`.",
+        advice="Copy from pinned memory, `pin_memory=True` in the DataLoader or "
+        "`tensor.pin_memory()`, with `.to(device, non_blocking=True)`.",
         gain_ns=charged(copies),
         confidence=Confidence.HIGH,
         evidence={

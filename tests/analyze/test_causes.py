@@ -799,6 +799,23 @@ def test_a_recording_that_cannot_be_trusted_says_why(tables, check, part):
     assert part in failed[check]["message"]
 
 
+@pytest.mark.parametrize(
+    ("operator_us", "copy_us", "is_excerpt"),
+    [(19_000, 100, False), (100, 19_000, False), (9, 9, True)],
+)
+def test_few_rows_that_fill_the_step_on_either_side_are_no_excerpt(
+    operator_us, copy_us, is_excerpt
+):
+    found = divided(
+        steps=[step(0, 20_000)],
+        cpu_ops=[op(0, 0, operator_us, "aten::normal_")],
+        kernels=[kernel(1, 20_000 - copy_us, 20_000, "Memcpy HtoD", "copy", copy_kind="HtoD")],
+        runtime_calls=[call(1, 20_000 - copy_us - 6, 20_000 - copy_us - 2, "cudaMemcpyAsync")],
+    )
+    failed = {row["check"] for row in rows(found, "trust") if row["passed"] == "false"}
+    assert ("excerpt" in failed) == is_excerpt
+
+
 def test_times_of_today_lose_no_nanosecond():
     odd = {**GPU, "kernels": [{**row, "end_ns": row["end_ns"] + 1} for row in GPU["kernels"]]}
     assert times(divided(**odd))["gpu_computing"] == 385.002

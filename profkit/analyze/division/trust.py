@@ -83,7 +83,7 @@ class Seen:
     """Operators, kernels and calls that were recorded."""
 
     working: float
-    """Part of the time in which the GPU computed, or operators of the CPU ran, 0 to 1."""
+    """Part of the time in which the GPU computed or copied, or operators ran, 0 to 1."""
 
     has_python: bool
     """Whether calls of Python functions were recorded, or sampled."""
