@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from profkit.analyze._communication_advice import less_communication
 from profkit.analyze._late_rank import late_place
 from profkit.analyze.division.details import IN_OPERATORS
 from profkit.analyze.division.names import parts_of
@@ -241,10 +242,7 @@ _RULES = (
     _Rule(
         cause=re.compile(r"exposed_communication\.(?:transfer|waiting_or_transfer)$"),
         title="Communication that nothing hides",
-        advice=lambda _: (
-            "Overlap it with backward (DDP `bucket_cap_mb`, FSDP prefetching), or send less: "
-            "bf16 gradients (`bf16_compress_hook`), gradient accumulation with `no_sync()`."
-        ),
+        advice=less_communication,
         least=0.05,
         source=_DDP,
     ),

@@ -662,6 +662,31 @@ def test_garbage_collection_is_a_cause_of_its_own():
     assert times(divided(**GPU, pauses=[pause])).get("gpu_idle.garbage_collection") is None
 
 
+@pytest.mark.parametrize(
+    ("phase", "operation", "evidence"),
+    [
+        ("backward", "allreduce", {"operation": "allreduce", "operation_share": 0.8}),
+        ("forward", "send", {"operation": "send", "operation_share": 0.8, "program": "inference"}),
+        ("backward", "", {"operation": "barrier", "operation_share": 1.0}),
+    ],
+)
+def test_exposed_communication_says_what_most_of_it_is(phase, operation, evidence):
+    def collective(number, start_us, end_us, what):
+        row = at(start_us, end_us, kind="host", operation=what, group="g", group_size=2)
+        del row["tid"]
+        return row | {"collective": number, "sequence": -1, "op": -1, "call_ns": row["start_ns"]}
+
+    ops = [
+        op(1, 0, 500, "aten::linear", phase=phase),
+        op(2, 400, 900, "gloo:all_reduce", tid=BACKWARD, kind="annotation"),
+        op(3, 900, 1000, "gloo:barrier", tid=BACKWARD, kind="annotation"),
+    ]
+    calls = [collective(0, 400, 900, operation), collective(1, 900, 1000, "barrier")]
+    found = tree(divided(steps=[step(0, 1000)], cpu_ops=ops, collectives=calls))
+    exposed = found["exposed_communication.waiting_or_transfer"]
+    assert json.loads(exposed["evidence"]) == evidence
+
+
 def test_who_waits_in_a_collective_is_told_from_who_is_waited_for():
     def on(rank, arrives_us):
         collective = {"collective": 0, "operation": "allreduce", "group": "g", "sequence": 1}

@@ -67,6 +67,9 @@ class RecordedRank:
     collectives: pd.DataFrame
     """Collectives that were matched with those of other ranks, with ``wait_ns``."""
 
+    communication: pd.DataFrame | None = None
+    """Operation, start and end of all collectives, where it is asked what they do."""
+
     known_roles: ThreadRoles | None = None
     """What its threads are for, where `ops` are not all operators."""
 

@@ -1,0 +1,51 @@
+"""What to do about communication that nothing hides: it depends on what is communicated."""
+
+from profkit.core.verdict import Cause
+
+_MOSTLY = 0.5
+
+_OF_GRADIENTS = (
+    "Overlap it with backward (DDP `bucket_cap_mb`), or send less: bf16 gradients "
+    "(`bf16_compress_hook`), gradient accumulation with `no_sync()`."
+)
+_OF_SHARDS = (
+    "Overlap it with computing (FSDP `set_modules_to_forward_prefetch`, ZeRO `overlap_comm`), or "
+    "send less: `reshard_after_forward=False`, or shards within each host alone (HSDP)."
+)
+_OF_EXCHANGES = (
+    "Overlap the exchange with the work of another micro-batch, or send less: rows in bf16 or fp8, "
+    "and experts or tables that meet within one host."
+)
+_OF_PIPELINES = (
+    "Cut the batch into more micro-batches and interleave the stages "
+    "(`ScheduleInterleaved1F1B`); call `irecv` before the work that can hide it."
+)
+_OF_TENSOR_PARALLELISM = (
+    "Each layer waits for its tensor-parallel ranks: use fewer of them, with NVLink between them "
+    "(`nvidia-smi topo -m`), larger batches, or an all-reduce made for few bytes."
+)
+_OF_BUFFERS = "Send it less often: of equal buffers with DDP `broadcast_buffers=False`."
+_OF_BARRIERS = "Take barriers out of the step: collectives wait for one another already."
+_OF_ANY = (
+    "Overlap it with backward (DDP `bucket_cap_mb`, FSDP prefetching), or send less: bf16 "
+    "gradients (`bf16_compress_hook`), gradient accumulation with `no_sync()`."
+)
+
+_ADVICE = {
+    "allreduce": _OF_GRADIENTS,
+    **dict.fromkeys(("allgather", "reduce_scatter"), _OF_SHARDS),
+    **dict.fromkeys(("alltoall", "dispatch", "combine"), _OF_EXCHANGES),
+    **dict.fromkeys(("send", "recv", "sendrecv"), _OF_PIPELINES),
+    "broadcast": _OF_BUFFERS,
+    "barrier": _OF_BARRIERS,
+}
+_OF_LAYERS = ("allreduce", "allgather", "reduce_scatter")
+
+
+def less_communication(cause: Cause) -> str:
+    """Return the advice on exposed communication, by the operation that most of it is of."""
+    is_mostly = float(cause.evidence.get("operation_share", 0.0)) > _MOSTLY
+    operation = str(cause.evidence["operation"]) if is_mostly else ""
+    if operation in _OF_LAYERS and cause.evidence.get("program") == "inference":
+        return _OF_TENSOR_PARALLELISM
+    return _ADVICE.get(operation, _OF_ANY)

@@ -1,0 +1,45 @@
+"""Advice on exposed communication fits what is communicated."""
+
+import pytest
+
+from profkit.analyze._communication_advice import less_communication
+from profkit.core.verdict import Cause
+
+
+def advice(**evidence):
+    exposed = "exposed_communication.transfer"
+    return less_communication(
+        Cause(id=exposed, title="Transfer", ms_per_step=5.0, gain_ms=5.0, share=0.5,
+              evidence=evidence)
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("operation", "words"),
+    [
+        ("allreduce", "bucket_cap_mb"),
+        ("allgather", "set_modules_to_forward_prefetch"),
+        ("reduce_scatter", "overlap_comm"),
+        ("alltoall", "another micro-batch"),
+        ("combine", "fp8"),
+        ("sendrecv", "ScheduleInterleaved1F1B"),
+        ("recv", "irecv"),
+        ("broadcast", "broadcast_buffers=False"),
+        ("barrier", "barriers out of the step"),
+    ],
+)
+def test_it_goes_by_the_operation_that_takes_most(operation, words):
+    given = advice(operation=operation, operation_share=0.9)
+    assert words in given
+    assert ("gradients" in given) == (operation == "allreduce")
+
+
+def test_it_is_for_any_operation_where_none_takes_most():
+    mixed = advice(operation="alltoall", operation_share=0.4)
+    assert mixed == advice() == advice(operation="scatter", operation_share=1.0)
+
+
+def test_inference_has_no_backward_to_hide_behind():
+    given = advice(operation="allreduce", operation_share=1.0, program="inference")
+    assert "tensor-parallel" in given
+    assert "backward" not in given
