@@ -49,7 +49,7 @@ def main(argv: Sequence[str]) -> None:
         return
     found = {
         name: one
-        for name, one in series_of(_saved(_with_times(all_runs()))).items()
+        for name, one in series_of(_saved(all_runs())).items()
         if one[0].run.startswith(args.run)
     }
     _print(found, args.run, is_json=args.json)
@@ -57,7 +57,7 @@ def main(argv: Sequence[str]) -> None:
 
 def _print(found: Mapping[str, Series], wanted: str, *, is_json: bool) -> None:
     if not found:
-        known = {one.run for one in _saved(_with_times(all_runs()))}
+        known = {one.run for one in _saved(all_runs())}
         hint = (
             nearest(wanted, known) if known and wanted else "profkit baseline save NAME saves one"
         )
@@ -71,14 +71,11 @@ def _print(found: Mapping[str, Series], wanted: str, *, is_json: bool) -> None:
         sys.stdout.writelines(f"{line}\n" for line in _text(name, one))
 
 
-def _with_times(runs: Sequence[RunFolder]) -> list[RunFolder]:
-    return [run for run in runs if run.step_time_ns is not None]
-
-
 def _saved(runs: Sequence[RunFolder]) -> list[Saved]:
-    """Return the saved results, and those of `runs` that were not saved."""
+    """Return the saved results, and those of `runs` that have step times and were not saved."""
     saved = [Saved(name=path.stem, measured=read_baseline(str(path))) for path in saved_results()]
-    now = [Saved(name="(now)", measured=measured(run)) for run in runs]
+    timed = [run for run in runs if run.step_time_ns is not None]
+    now = [Saved(name="(now)", measured=measured(run)) for run in timed]
     # Of one that was saved under several names, the first of them.
     by_start = {(one.run, one.began): one for one in reversed([*saved, *now])}
     return [*by_start.values()]

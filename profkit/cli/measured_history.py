@@ -161,7 +161,7 @@ def _finding(row: Mapping[str, Any]) -> Finding:
 def _short(series: Mapping[str, Series]) -> Iterator[Abstention]:
     for name, results in series.items():
         if len(results) < FEWEST:
-            reason = f"{len(results)} saved; it takes {FEWEST}: profkit baseline save NAME"
+            reason = f"it takes {FEWEST} results, not {len(results)}: profkit baseline save NAME"
             yield Abstention(what=f"changes of {name}", reason=reason)
 
 

@@ -9,12 +9,12 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from profkit.cli import cluster, program_end
+from profkit.cli import before_change, cluster, program_end
 from profkit.cli import job_server as forked_server
 from profkit.cli.live import View
 from profkit.cli.loudness import add_loudness
@@ -133,12 +133,14 @@ def produce(
         if _PRINTING & {word.partition("=")[0] for word in extra}:
             command = [sys.executable, "-m", "snakemake", *words]
             return subprocess.run(command, check=False).returncode
+        changed = before_change.keep_numbers(dag)
         view = View(verbose=args.verbose, quiet=args.quiet, link=link)
         status, failed = _work_off(dag, words, view, snakemake)
     if not status and not failed:
         completed.remember(dag)
     if not status:
-        sys.stdout.writelines(f"{line}\n" for line in ([REPORT] if args.quiet else _answer(dag)))
+        answer = [REPORT] if args.quiet else _answer(dag, changed)
+        sys.stdout.writelines(f"{line}\n" for line in answer)
     if link and link.was_ended:
         return _INTERRUPTED
     if link and (of_program := _status_of_program(dag)):
@@ -268,8 +270,10 @@ def _print_outcome(status: int, output: SnakemakeOutput, failed: Sequence[str]) 
     sys.stderr.writelines(f"{line}\n" for line in failed)
 
 
-def _answer(dag: Dag) -> Iterator[str]:
+def _answer(dag: Dag, changed: Collection[str] = ()) -> Iterator[str]:
     """Yield what was found, of several runs in the first one, and where the report lies."""
     names = [run.name for run in dag.plan.runs]
     yield from of_run(run_named(names[0]))
+    if names[0] in changed:
+        yield from before_change.compared_with_before(run_named(names[0]))
     yield from of_others(names)

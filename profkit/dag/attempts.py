@@ -51,6 +51,11 @@ class Attempts:
             return True
         return record["status"] == "ok" and (self.keeps_old_code or not self.changes(record))
 
+    def changes_since(self, capture: Path) -> list[str]:
+        """Return `changes` since the good capture at `capture`; none if there is no such."""
+        record = read_capture(capture) if capture.is_file() else {"status": ""}
+        return self.changes(record) if record["status"] == "ok" else []
+
     def changes(self, record: Mapping[str, Any]) -> list[str]:
         """Return what has happened, in words, to the files that the capture of `record` ran."""
         found = ((entry["path"], entry["sha256"]) for entry in record.get("sources", ()))

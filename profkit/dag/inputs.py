@@ -14,7 +14,7 @@ import msgspec
 
 from profkit.core import run_settings
 from profkit.core.atomic_write import write_atomically
-from profkit.core.capture_record import imported_files, read_capture
+from profkit.core.capture_record import imported_files
 from profkit.core.fingerprint import HISTORY_CODE, fingerprint
 from profkit.core.saved_results import comparison_file, saved_results
 from profkit.dag import snakemake_locks
@@ -164,11 +164,8 @@ class Dag:
     def changed_sources(self) -> str:
         """Return what has happened, in words, to the files that good captures ran."""
         captures = (path for run in self.plan.runs for path in self.captures_of(run))
-        records = (read_capture(path) for path in captures if path.is_file())
-        good = (record for record in records if record["status"] == "ok")
-        return "; ".join(
-            dict.fromkeys(change for record in good for change in self.attempts.changes(record))
-        )
+        changes = (change for path in captures for change in self.attempts.changes_since(path))
+        return "; ".join(dict.fromkeys(changes))
 
     def notes(self) -> tuple[str, ...]:
         """Return what readers of the report should know of the plan."""

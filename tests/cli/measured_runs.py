@@ -94,5 +94,5 @@ def leave_result(run, analysis, found):
     document = result.Document(
         analysis=analysis, title="", summary="", result=found, provenance=NOTHING
     )
-    (run / "analyze").mkdir(exist_ok=True)
+    (run / "analyze").mkdir(parents=True, exist_ok=True)
     result.write(run / f"analyze/{analysis}.json", document)

@@ -75,3 +75,13 @@ def test_the_result_for_the_report_has_the_runs_asked_for(folder):
 def test_without_a_saved_result_it_says_how_to_save_one(capsys):
     assert main(["history"]) == 1
     assert "profkit baseline save NAME" in capsys.readouterr().err
+
+
+def test_a_run_without_step_times_leaves_the_others_their_history(folder):
+    saved_series(folder)
+    leave_run(folder, "train", [])
+    leave_run(folder, "failed", [])
+    runs = ["--runs", "results/runs/train", "results/runs/failed"]
+    assert main(["history", *runs, "--out", "history.json"]) == 0
+    points = result.read(folder / "history.json").result.tables["points"].records()
+    assert [row["result"] for row in points] == [f"v{day}" for day in range(1, 15)]

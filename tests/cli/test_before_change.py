@@ -1,0 +1,61 @@
+"""Numbers that are kept of a run whose program changes, and what is said of the change."""
+
+import json
+import shutil
+
+import pytest
+
+from profkit.cli.before_change import compared_with_before, keep_numbers
+from profkit.cli.measured_run import read_baseline
+from profkit.cli.profile import overrides
+from profkit.cli.run_folders import RUNS, RunFolder
+from profkit.dag.inputs import Dag
+from profkit.planning.cache import load
+from tests.cli.measured_runs import leave_run
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Return a run of a script that was captured before it became what it is now."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").touch()
+    folder = RunFolder(RUNS / planned().plan.runs[0].name)
+    leave_run(tmp_path, folder.name, [100.0], peaks=[200])
+    return folder
+
+
+def planned(*given):
+    words = ["python", "train.py"]
+    return Dag(load(overrides(given, words, is_whole=False, is_thorough=False)))
+
+
+def capture_again(run, times):
+    shutil.rmtree(run.path)
+    leave_run(run.path.parents[2], run.name, times, day=2, script="b")
+
+
+def test_a_run_whose_program_changed_is_compared_with_what_it_was(run):
+    assert keep_numbers(planned()) == {run.name}
+    capture_again(run, [80.0])
+    head, step_time = compared_with_before(run)
+    assert head.endswith(f"profkit compare before-{run.name} {run.name}):")
+    assert step_time.startswith("  step time 100 ms -> 80 ms: -20.0%")
+
+
+def test_numbers_outlast_a_change_after_which_the_program_failed(run):
+    keep_numbers(planned())
+    capture_again(run, [])
+    assert not list(compared_with_before(run))
+    assert keep_numbers(planned()) == {run.name}
+    assert read_baseline(f"before-{run.name}").metrics["step_time_ns"].value == 100e6
+
+
+def test_captures_that_are_left_as_they_are_have_no_before(run):
+    assert keep_numbers(planned("capture=keep")) == set()
+    assert not list(run.path.parents[1].glob("baselines/*"))
+
+
+def test_captures_of_the_same_program_have_no_before(run):
+    path = run.path / "capture/baseline/rep0/capture.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"sources": []}))
+    assert keep_numbers(planned()) == set()
