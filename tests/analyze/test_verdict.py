@@ -3,8 +3,10 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from profkit.analyze import steps as step_times
 from profkit.analyze import verdict
 from profkit.core.result import Abstention, Metric, Result, Table
 from profkit.core.verdict import Confidence, Limiter
@@ -644,3 +646,27 @@ def test_noise_without_a_cause_is_said_as_unstable():
     found = on({"gpu_computing": 100}, checks=[("variation", "false", "90 %.", "")])
     assert found.limiter is Limiter.UNSTABLE
     assert found.headline.startswith("Unstable")
+
+
+@pytest.mark.parametrize(
+    ("times", "is_even"),
+    [
+        ([10, 310] * 8 + [10], False),
+        ([310, 10, 310] * 6, False),
+        ([100] * 16 + [300], True),
+        ([95, 105] * 8, True),
+    ],
+    ids=["bursts", "mostly waiting", "one slow step", "noise"],
+)
+def test_a_median_that_does_not_say_what_a_step_costs_is_said_to_be_one(times, is_even):
+    ends = np.cumsum([0, *times]) * 1_000_000
+    rows = [
+        {"step": step, "start_ns": ends[step], "end_ns": ends[step + 1]}
+        for step in range(len(times))
+    ]
+    found = run(step_times.analyze, steps={"baseline": rows}, skip_first=0)
+    verdict_on = judged(causes=causes({"cpu_operators": 20}), steps=found, unprofiled=rows)
+    said = [check.message for check in verdict_on.trust if not check.passed]
+    assert bool(said) is not is_even
+    assert is_even or f"{np.mean(times):.0f} ms in the mean" in said[0]
+    assert verdict_on.confidence is (Confidence.HIGH if is_even else Confidence.MEDIUM)

@@ -240,9 +240,9 @@ def _of_surroundings(seen: Seen) -> Iterator[Trust]:
     warnings = [text for one in seen.recordings.values() for text in one.warnings]
     busy = [text.partition(";")[0] for text in warnings if _BUSY.search(text)]
     if not seen.has_python:
-        losses = patterns().values()
-        blind = sum("python_calls" in pattern.parameters for pattern in losses)
-        message = f"No Python call was recorded: {blind} of {len(losses)} losses not looked for."
+        every = patterns().values()
+        blind = sum("python_calls" in pattern.parameters for pattern in every)
+        message = f"No Python call was recorded: {blind} of {len(every)} patterns not looked for."
         yield Trust(check="patterns", passed=True, message=message)
     without_core = f"the program's thread had no core for {seen.queued:.0%} of the time"
     if busy:
