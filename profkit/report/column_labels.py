@@ -27,6 +27,8 @@ def column(name: str) -> Column:
     """Split a column's name, such as ``self_cpu_ns``, into its label and its unit."""
     if rate := re.fullmatch(r"(.+?)_((?:[a-z]+_)?per_s)", name):
         return Column(label=_words(rate[1]), unit=rate[2])
+    if name.startswith("share_of_"):
+        return Column(label=_words(name), unit="share")
     if name in _IDENTIFIERS:
         return Column(label=_words(name), unit="id")
     amount, _, noun = name.rpartition("_per_")

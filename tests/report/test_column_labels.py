@@ -10,6 +10,7 @@ from profkit.report.view import Column
         ("self_cpu_ns", Column(label="Self CPU", unit="ns")),
         ("peak_memory_bytes", Column(label="Peak memory", unit="bytes")),
         ("idle_share", Column(label="Idle", unit="share")),
+        ("share_of_gpu_time", Column(label="Share of GPU time", unit="share")),
         ("throughput_per_s", Column(label="Throughput", unit="per_s")),
         ("read_bytes_per_s", Column(label="Read", unit="bytes_per_s")),
         ("rank", Column(label="Rank", unit="id")),

@@ -91,6 +91,16 @@ test("a point says which row it is, and a bar of a rank leads to the rank", () =
   assert.equal(bars[0].name, "rank 7");
 });
 
+test("bars of a waterfall have the colour of their direction, whichever come first", () => {
+  const columns = [["Cause", ""], ["From", "ms"], ["To", "ms"], ["Direction", ""]];
+  const owners = (...directions) => figureOf(
+    { ...plain, kind: "waterfall", x: 0, y: [1, 2], color: 3 },
+    table(columns, directions.map((direction, at) => [`cause ${at}`, 0, 1, direction])), 10,
+  ).series.map(({ name, owner }) => [name, owner]);
+  assert.deepEqual(owners("step time", "less", "more"), [["step time", 0], ["less", 2], ["more", 1]]);
+  assert.deepEqual(owners("less"), [["less", 2]]);
+});
+
 test("a bar of a waterfall lies between two times, and says by how much they differ", () => {
   const { series } = figureOf({ ...plain, kind: "waterfall", x: 0, y: [1, 2], color: 3 },
     table([["Cause", ""], ["From", "ms"], ["To", "ms"], ["Direction", ""]],

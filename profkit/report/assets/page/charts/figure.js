@@ -50,6 +50,8 @@ const NUMBERED = new Set(["line", "scatter"]);
 const BARS = new Set(["bar", "stacked_bar", "forest", "waterfall"]);
 /** Charts of which one row is one thing, with a start and an end. */
 const RANGES = new Set(["forest", "waterfall"]);
+/** What the bars of a waterfall are, in the order of their colours: not all of them are there. */
+const DIRECTIONS = ["step time", "more", "less"];
 const FEW = 12;
 const LONGEST = 60;
 // Names of ranks begin with their numbers, by which they have a place where they are many.
@@ -228,8 +230,9 @@ function made(chart, table, axis, factor, group, groups) {
   });
   if (chart.kind === "line" && !axis.names) points.sort((a, b) => a.at - b.at);
   // "zero=none, line" has the colour of "zero=none", which it is about.
-  const owner = groups.findIndex((one) =>
-    group.name === one.name || group.name.startsWith(`${one.name}, `));
+  const owner = chart.kind === "waterfall" && DIRECTIONS.includes(group.name)
+    ? DIRECTIONS.indexOf(group.name)
+    : groups.findIndex((one) => group.name === one.name || group.name.startsWith(`${one.name}, `));
   return {
     name: group.name,
     owner,
