@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +17,19 @@ from profkit.capture.base import Rank
 from profkit.cli.answer import ANALYSES
 from profkit.convert import HOSTS
 from profkit.convert.__main__ import convert_files, join_tables
-from profkit.convert.base import Importable, Raw
+from profkit.convert.base import Raw
 from profkit.core import result
-from profkit.core.errors import InputError
 from profkit.core.hardware import AUTO
 from profkit.core.job_record import CONVERSION, NOTHING, JobRecord
-from profkit.planning.imported_files import unusable
 from profkit.planning.imported_runs import (
     ImportedFile,
     find,
-    import_kinds,
+    kind_of,
     plain_name,
     run_behaviour,
 )
 from profkit.planning.requirements import missing_requirement
 from profkit.tables import schema
-
-_START_BYTES = 16
 
 
 @contextmanager
@@ -44,7 +40,7 @@ def unkept_run(paths: Sequence[Path]) -> Iterator[tuple[Path, str]]:
     ``profkit import``. Analyses that the files cannot give
     are left out; raises `InputError` for files that are no recording.
     """
-    tool, kind = _kind(paths[0])
+    tool, kind = kind_of(paths[0])
     files = find(paths, kind)
     size = max(file.rank for file in files) + 1
     with tempfile.TemporaryDirectory(prefix="profkit-show-") as scratch:
@@ -85,34 +81,6 @@ def _hosts(files: Sequence[ImportedFile]) -> pa.Table:
 
 def _name(path: Path) -> str:
     return plain_name(path.resolve().name.partition(".")[0])
-
-
-def _kind(path: Path) -> tuple[str, Importable]:
-    """Return the tool whose files those at `path` are, and how they come in."""
-    kinds = import_kinds().values()
-    if path.is_dir():
-        held = (kind for kind in kinds if any(map(any, map(path.rglob, kind[1].patterns))))
-        if found := next(held, None):
-            return found
-        raise InputError(f"{path}: neither a run nor a folder of recordings")
-    if what := unusable(path):
-        raise InputError(f"{path}: {what}")
-    if named := [kind for kind in kinds if any(map(path.match, kind[1].patterns))]:
-        return named[0]
-    try:
-        with path.open("rb") as file:
-            start = file.read(_START_BYTES)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    if begun := [kind for kind in kinds if start.startswith(kind[1].begins)]:
-        return begun[0]
-    for tool, kind in kinds:
-        if not kind.begins:
-            with suppress(InputError):
-                kind.stated_rank(path)
-                return tool, kind
-    words = ", ".join(kind.word for _, kind in kinds)
-    raise InputError(f"{path}: none of the recordings that profkit reads: {words}")
 
 
 def _analyze(run: Path, tool: str, sections: dict[str, dict[str, Any]]) -> None:

@@ -7,6 +7,7 @@ import re
 import shutil
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +26,7 @@ from profkit.planning.imported_files import equal_content, links, related, unusa
 
 _RANK = re.compile(r"(?:rank|worker)[-_]?(\d{1,6})(?!\d)", re.IGNORECASE)
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
+_START_BYTES = 16
 _DIGITS = re.compile(r"([^\d]*)(\d*)")
 
 
@@ -55,6 +57,46 @@ def import_kinds() -> dict[str, tuple[str, Importable]]:
         for tool, converter in converters().items()
         if converter.importable
     }
+
+
+def kind_of(path: Path) -> tuple[str, Importable]:
+    """Return the tool whose files those at `path` are, and how they come in."""
+    kinds = import_kinds().values()
+    if path.is_dir():
+        held = (kind for kind in kinds if any(map(any, map(path.rglob, kind[1].patterns))))
+        if found := next(held, None):
+            return found
+        raise InputError(f"{path}: neither a run nor a folder of recordings")
+    if what := unusable(path):
+        raise InputError(f"{path}: {what}")
+    if named := [kind for kind in kinds if any(map(path.match, kind[1].patterns))]:
+        return named[0]
+    try:
+        with path.open("rb") as file:
+            start = file.read(_START_BYTES)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    if begun := [kind for kind in kinds if start.startswith(kind[1].begins)]:
+        return begun[0]
+    for tool, kind in kinds:
+        if not kind.begins:
+            with suppress(InputError):
+                kind.stated_rank(path)
+                return tool, kind
+    words = ", ".join(kind.word for _, kind in kinds)
+    raise InputError(f"{path}: none of the recordings that profkit reads: {words}")
+
+
+def word_of(path: Path) -> str:
+    """Return the word of the kind of file that is at `path`, "" for no file of any kind."""
+    if not path.is_file():
+        return ""
+    try:
+        _, kind = kind_of(path)
+        kind.stated_rank(path)
+    except InputError:
+        return ""
+    return kind.word
 
 
 def find(paths: Sequence[Path], kind: Importable) -> list[ImportedFile]:

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import pickle
 import re
 import shutil
 from multiprocessing import forkserver
@@ -108,6 +109,32 @@ def test_a_report_beside_what_it_was_exported_to_comes_in_once(tmp_path, monkeyp
         "report1.nsys-rep: left out, as report1.sqlite is newer and differs in its ending only"
     )
     assert warning in record["warnings"]
+
+
+@pytest.mark.parametrize(
+    ("words", "word"),
+    [
+        (["{trace}"], "trace"),
+        (["snapshot", "{trace}"], "trace"),
+        (["trace", "{snapshot}"], "snapshot"),
+        (["nsys", "{ncu}"], "ncu"),
+        (["ncu", "{nsys}"], "nsys"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused_with_the_command_for_it(tmp_path, capsys, words, word):
+    files = {kind: tmp_path / f"a file.{kind}" for kind in import_kinds()}
+    files["trace"].write_text(trace())
+    files["snapshot"].write_bytes(pickle.dumps({"segments": [], "device_traces": []}))
+    files["nsys"].write_bytes(b"SQLite format 3\0" + bytes(84))
+    files["ncu"].write_bytes(b"NVR\0" + bytes(96))
+    assert main(["import", *(text.format(**files) for text in words)]) == 1
+    assert f"hint: profkit import {word} '{files[word]}'\n" in capsys.readouterr().err
+
+
+def test_a_file_of_no_kind_is_refused_by_the_kind_that_was_named(tmp_path, capsys):
+    (tmp_path / "train.py").write_text("import torch")
+    assert main(["import", "trace", str(tmp_path / "train.py")]) == 1
+    assert "neither JSON nor gzip" in capsys.readouterr().err
 
 
 def test_no_file_of_another_name_or_kind_takes_the_place_of_a_trace(tmp_path):

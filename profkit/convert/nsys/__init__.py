@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from profkit.convert.base import Converted, Importable, Raw, converter
-from profkit.convert.nsys.export import exported, refuse_log
+from profkit.convert.nsys.export import exported, refuse_log, refuse_others
 from profkit.convert.nsys.report import Report
 from profkit.convert.nsys.statistics import write_csv, write_text
 from profkit.convert.nsys.tables import PRODUCED, tables
@@ -14,8 +14,9 @@ _NO_RANK = -1
 def _stated_rank(path: Path) -> int:
     """Return that a report states no rank in a place that can be read without exporting it.
 
-    Raises `InputError` for an export that is not complete by itself.
+    Raises `InputError` for what is no report, and an export that is not complete by itself.
     """
+    refuse_others(path, path)
     refuse_log(path)
     return _NO_RANK
 

@@ -67,9 +67,7 @@ def exported(path: Path) -> Iterator[Exported]:
     """
     with TemporaryDirectory(prefix="profkit-nsys-") as folder:
         plain = _plain(path, Path(folder))
-        with plain.open("rb") as file:
-            head = file.read(_HEAD_BYTES)
-        _refuse(head, path)
+        head = refuse_others(plain, path)
         # nsys goes by the ending of a name.
         is_sqlite = head.startswith(_SQLITE)
         source = Path(folder) / ("given.sqlite" if is_sqlite else "report.nsys-rep")
@@ -90,13 +88,16 @@ def refuse_log(path: Path) -> None:
         )
 
 
-def _refuse(head: bytes, path: Path) -> None:
-    """Raise if a file that begins with `head` is empty, or plainly something else."""
+def refuse_others(plain: Path, path: Path) -> bytes:
+    """Return how `plain` begins, the content of `path`; raises if that is plainly no report."""
+    with plain.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
     if not head:
         raise InputError(f"{path}: an empty file", hint="capture again")
     for start, what, hint in _OTHERS:
         if re.match(start, head):
             raise InputError(f"{path}: {what}, not a report of Nsight Systems", hint=hint)
+    return head
 
 
 def _plain(path: Path, folder: Path) -> Path:
