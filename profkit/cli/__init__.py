@@ -1,5 +1,6 @@
 """``profkit``: one command for people (run, plan, list, why) and one for each job of the DAG."""
 
+import difflib
 import errno
 import importlib
 import io
@@ -118,7 +119,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"profkit {__version__}\n")
         return 0
     if command not in COMMANDS:
-        sys.stderr.write(f"profkit: no command named {command!r}\n{_usage()}")
+        sys.stderr.write(f"profkit: no command named {command!r}\n  hint: {_instead(command)}\n")
         return 2
     return _run(command, rest)
 
@@ -146,6 +147,13 @@ def _run(command: str, argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("profkit: interrupted\n")
         return 130
+
+
+def _instead(command: str) -> str:
+    """Return what one who typed `command` may have meant."""
+    if close := difflib.get_close_matches(command, COMMANDS, n=1):
+        return f"did you mean {close[0]!r}?"
+    return "profkit --help lists all; your own program: profkit profile -- python train.py"
 
 
 def _usage() -> str:

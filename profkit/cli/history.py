@@ -34,7 +34,7 @@ def main(argv: Sequence[str]) -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("run", nargs="?", default="", help="name of a run, or the begin of one")
+    parser.add_argument("run", nargs="?", default="", help="name of a run, or how it begins")
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
     parser.add_argument("--runs", type=Path, nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("--attempt", type=int, default=1, help=argparse.SUPPRESS)

@@ -24,6 +24,8 @@ starts your training can stand behind the --: python, torchrun, accelerate, bash
 OVERRIDES are those of `profkit run`. Several values make several runs, to be compared:
   profkit profile batch=2,4 -- python train.py --batch '${batch}'
 
+After a change of the program, the same line again says what its step time was before that.
+
 The exit status is that of COMMAND, of the first run in which it is not 0; 1 if profkit failed.
 Ctrl-C ends the program, and the report is made of what was recorded until then (exit status 130).
 """

@@ -43,7 +43,7 @@ def main(argv: Sequence[str]) -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    about = "name of a run, or the begin of one, or its folder; the newest one if left out"
+    about = "name of a run, or how it begins, or its folder; the newest one if left out"
     parser.add_argument("run", nargs="?", help=about)
     for flag, about in (("--without", "a cause that is gone"), ("--halve", "one of half the time")):
         parser.add_argument(

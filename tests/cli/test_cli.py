@@ -20,9 +20,16 @@ def test_help_names_every_command(capsys):
     assert [name for name in COMMANDS if f"  {name} " not in said] == []
 
 
-def test_an_unknown_command_exits_2(capsys):
-    assert main(["rnu"]) == 2
-    assert "no command named 'rnu'" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [("rnu", "did you mean 'run'?"), ("profil", "'profile'"), ("python", "profkit profile -- ")],
+)
+def test_an_unknown_command_exits_2_and_says_what_to_type(typed, hint, capsys):
+    assert main([typed, "train.py"]) == 2
+    said = capsys.readouterr().err
+    assert f"no command named {typed!r}" in said
+    assert hint in said
+    assert len(said.splitlines()) == 2
 
 
 @pytest.mark.parametrize(
