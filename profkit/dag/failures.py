@@ -1,6 +1,7 @@
 """What failed or is damaged of a plan, by the records that jobs leave beside their results."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,13 +26,12 @@ def _failed_captures(dag: Dag, run: Run) -> Iterator[str]:
     """Yield a line for each capture of `run` that failed, and for what was not tried."""
     paths = [path for path in dag.captures_of(run) if path.is_file()]
     records = {path: read_capture(path) for path in paths}
-    skipped = [path for path, record in records.items() if record["status"] == "skipped"]
+    skipped = Counter(one["reason"] for one in records.values() if one["status"] == "skipped")
     for path, record in records.items():
         if record["status"] not in ("ok", "skipped"):
             yield f"capture failed: {path.parent}: {record['status']}: {record['reason']}"
-    if skipped:
-        others = counted(len(skipped), "other capture")
-        yield f"not tried: {others} of {run.name}, which would fail alike"
+    for reason, count in skipped.items():
+        yield f"skipped: {counted(count, 'capture')} of {run.name}: {reason}"
 
 
 def unreported_failures(dag: Dag) -> Iterator[str]:

@@ -58,15 +58,16 @@ def failed_job(shown_run: ShownRun, job: result_tree.FailedJob) -> view.Problem:
 
 
 def captures(shown_run: ShownRun) -> tuple[view.Attempt, ...]:
-    """Return how each capture of the run went."""
+    """Return how each capture of the run went; of imported files, nobody knows how long it took."""
+    is_known = not shown_run.run.is_imported
     return tuple(
         view.Attempt(
             tool=capture.tool,
             repeat=capture.repeat,
             status=capture.status,
             started=capture.started,
-            elapsed_s=capture.elapsed_s,
-            exit_code=capture.exit_code,
+            elapsed_s=capture.elapsed_s if is_known else None,
+            exit_code=capture.exit_code if is_known else None,
             reason=capture.reason,
             folder=shown_run.file_link(capture.folder),
         )

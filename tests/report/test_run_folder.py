@@ -1,5 +1,5 @@
 from profkit.report import result_tree
-from profkit.report.run_folder import configuration, viewable
+from profkit.report.run_folder import captures, configuration, viewable
 from profkit.report.shown_run import ShownRun
 
 
@@ -26,3 +26,10 @@ def test_what_people_open_comes_first_and_tables_are_left_out():
 
 def test_the_configuration_is_yaml_with_the_settings_of_the_tools():
     assert configuration(run()) == "tools:\n  py_spy:\n    rate: 100\n"
+
+
+def test_how_long_a_capture_took_is_not_known_of_imported_files():
+    took = result_tree.Captured(tool="nsys", repeat=0, status="ok", elapsed_s=0.0, exit_code=0)
+    for manifest, known in (({}, 0), ({"behaviour": {"imported": "nsys"}}, None)):
+        shown_run = ShownRun(run(captures=(took,), manifest=manifest), "run-1", "results")
+        assert [(one.elapsed_s, one.exit_code) for one in captures(shown_run)] == [(known, known)]

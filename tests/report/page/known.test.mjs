@@ -76,6 +76,14 @@ test("rows become Markdown as they are shown, with signs that mean something esc
     "| a\\|b | 3 ns |", ""].join("\n"));
 });
 
+test("what has no name is related to nothing", () => {
+  const nameless = run(3);
+  nameless.drawn.tables[0].rows.push(["gemm", "", "compute", 1]);
+  nameless.drawn.tables[1].rows.push(["", "operator", 2]);
+  assert.deepEqual(knownOf("gemm", report, nameless).related,
+    [{ label: "Operator", names: ["aten::mm"] }]);
+});
+
 test("a kernel leads to its operator, and not to its kind", () => {
   const { related, findings } = knownOf("gemm", report, run(3));
   assert.deepEqual(related, [{ label: "Operator", names: ["aten::mm"] }]);

@@ -140,6 +140,8 @@ function namesOf(report, run) {
     const column = nameColumn(table);
     for (const row of table.rows) names.add(row[column]);
   }
+  // The name of what has none leads nowhere.
+  names.delete("");
   namesOfRuns.set(run, names);
   return names;
 }

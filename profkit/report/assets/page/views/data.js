@@ -51,7 +51,7 @@ function captures(run) {
     attempt.tool, String(attempt.repeat),
     element("span", {}, status(attempt.status, attempt.status), ` ${attempt.reason}`),
     number(attempt.elapsed_s, "s"),
-    attempt.exit_code === null ? "none" : String(attempt.exit_code),
+    number(attempt.exit_code, "id"),
     attempt.started.slice(0, 19).replace("T", " "),
     anchor({ text: attempt.folder.text, href: `${attempt.folder.href}/` }),
   ]));

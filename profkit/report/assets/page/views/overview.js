@@ -70,9 +70,10 @@ function head(report, run, alone) {
   if (report.problems.length) {
     const job = report.problems.every(({ stage }) => stage === "capture") ? "capture" : "job";
     const count = report.problems.length;
+    const what = report.problems.every((one) => one.status === "skipped") ? "skipped" : "failed";
     made.append(element("p", { class: "banner failed" },
-      element("b", {}, `${count} ${job}${count === 1 ? "" : "s"} failed.`),
-      " What they would have shown is missing here. ",
+      element("b", {}, `${count} ${job}${count === 1 ? "" : "s"} ${what}.`),
+      " What would come of that is missing here. ",
       element("a", { href: "#problems" }, "See why")));
   }
   return made;
