@@ -72,6 +72,8 @@ def _comparable(one: Saved, other: Saved) -> bool:
 
 def history(series: Mapping[str, Series]) -> Result:
     """Return the points and the changes of all series."""
+    if not series:
+        return Result.abstain("changes over saved results", "no run here has step times")
     points = pd.DataFrame(
         [
             {

@@ -85,3 +85,12 @@ def test_a_run_without_step_times_leaves_the_others_their_history(folder):
     assert main(["history", *runs, "--out", "history.json"]) == 0
     points = result.read(folder / "history.json").result.tables["points"].records()
     assert [row["result"] for row in points] == [f"v{day}" for day in range(1, 15)]
+
+
+def test_of_runs_without_step_times_alone_the_report_says_so(folder):
+    saved_series(folder)
+    leave_run(folder, "failed", [])
+    assert main(["history", "--runs", "results/runs/failed", "--out", "history.json"]) == 0
+    found = result.read(folder / "history.json").result
+    assert (found.charts, found.tables) == ((), {})
+    assert [one.reason for one in found.abstentions] == ["no run here has step times"]
