@@ -186,7 +186,8 @@ class Capture(Session):
         return (
             f"schedule {self.schedule!r} needs {cycles.steps} steps (skip_first={cycles.skip_first}"
             f" and {max(cycles.repeat, 1)} x (wait={cycles.wait} + warmup={cycles.warmup} +"
-            f" active={cycles.active})), and the workload runs {steps}; raise steps or lower one"
+            f" active={cycles.active})), and the workload runs {steps}; run more steps or lower one"
+            " of these"
         )
 
     @contextmanager

@@ -124,7 +124,7 @@ def test_a_schedule_that_does_not_fit_is_refused_with_its_sum():
     assert Capture().check(8) == ""
     assert Capture().check(7) == (
         "schedule 'stable' needs 8 steps (skip_first=3 and 1 x (wait=1 + warmup=1 + active=3)),"
-        " and the workload runs 7; raise steps or lower one"
+        " and the workload runs 7; run more steps or lower one of these"
     )
     assert Capture(schedule="periodic").check(12) == ""
     assert Capture(schedule="periodic").check(11).startswith("schedule 'periodic' needs 12 steps")

@@ -58,4 +58,18 @@ def layers():
         print("loss", update(of_second, second(made).pow(2).mean()))
 
 
-{"critics": critics, "meta": meta, "layers": layers}[sys.argv[1]]()
+def folds():
+    """Train a model for each fold in turn, and evaluate it, in two epochs."""
+    models = [network(4, 1) for _ in range(3)]
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for model in models]
+    for _ in range(2):
+        for model, optimizer in zip(models, optimizers, strict=True):
+            model.train()
+            for _ in range(5):
+                print("loss", update(optimizer, model(torch.randn(4, 4)).pow(2).mean()))
+            model.eval()
+            with torch.no_grad():
+                model(torch.randn(8, 4))
+
+
+{"critics": critics, "meta": meta, "layers": layers, "folds": folds}[sys.argv[1]]()

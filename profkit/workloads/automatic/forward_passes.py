@@ -91,9 +91,9 @@ class ForwardPasses:
         first, *others = self.of_steps
         if all(other == first for other in others) and first:
             passes, count = first.most_common(1)[0]
-            how = "made by its closure" if passes.is_in_closure else "whose gradients add up"
+            how = ", made by its closure" if passes.is_in_closure else ""
             if count > 1:
                 marks.note(
-                    f"Each step of the optimizer has {count} forward passes of {passes.name},"
-                    f" {how}: a step is all of them."
+                    f"Each step of the optimizer has {count} forward passes of {passes.name}{how}:"
+                    " a step is all of them."
                 )

@@ -10,6 +10,9 @@ StepKind = Literal["auto", "optimizer", "forward", "mark"]
 _LONGEST = 64
 """Repeated calls of a round at most: longer turns are stages, in which each call is a step."""
 
+_OF_STAGE = 4
+"""Calls in a row of each optimizer at least that are stages, as those of folds, and no round."""
+
 _SLACK = 8
 """Calls by which a round may be longer than twice the one before."""
 
@@ -40,8 +43,9 @@ class StepEnds:
     parameter): a step is a round, until the first one returns. How many calls that has shows when
     it first returns; before, calls of the one that joined last end a step. If the second round has
     as many calls, the steps of the first one are `joined`; one with the calls of the one before is
-    `confirmed`. Several that never return, or after many calls, are stages of a program: each call
-    is a step.
+    `confirmed`. Several that never return, or after many calls, or that are each called several
+    times in a row (folds, clients of federated learning) are stages of a program: each call is a
+    step.
 
     One that lives for one step, as the inner optimizers of meta-learning, has the number of one
     that is gone. Of models, whose calls differ with the request, the one that joined last always
@@ -66,7 +70,7 @@ class StepEnds:
         self.first_calls: tuple[int, ...] = ()
         self.previous = self.last = 0
         self.last_called: weakref.ref[object] | None = None
-        self.in_row = self.waited = self.ended = self.first_steps = 0
+        self.in_row = self.switches = self.waited = self.ended = self.first_steps = 0
 
     def ends_step(self, called: object) -> bool:
         """Count a finished call of `called`, and say whether it ends a step."""
@@ -83,6 +87,7 @@ class StepEnds:
         self.waited += 1
         ends = self._is_end(called, number, joins=joins) or is_overdue
         self.in_row = self.in_row + 1 if number == self.previous else 1
+        self.switches += number != self.previous
         self.previous = number
         if ends:
             self.steps += 1
@@ -107,8 +112,12 @@ class StepEnds:
         calls = tuple(self.calls)
         is_overdue = not self.ended
         if self.round is None:
-            self.is_staged = sum(calls) - len(calls) > _LONGEST
+            is_long = sum(calls) - len(calls) > _LONGEST
+            is_in_rows = self.switches < len(calls) and min(calls) >= _OF_STAGE
+            self.is_staged = is_long or is_in_rows
             self.first_calls, self.first_steps = calls, self.ended
+            if self.is_staged:
+                self.late = 0
         elif is_overdue:
             self.first_steps = 0
         self.round = None if self.is_staged else Round(calls, self.previous)

@@ -67,6 +67,21 @@ def test_those_that_return_after_many_calls_are_stages():
     assert ends(step_ends, *[*[one] * 40, *[two] * 40] * 2) == [True] * 160
 
 
+def test_those_that_are_each_called_several_times_in_a_row_are_stages():
+    step_ends, folds = StepEnds(), [Optimizer() for _ in range(3)]
+    epoch = [fold for fold in folds for _ in range(7)]
+    assert ends(step_ends, *epoch * 3) == [True] * 63
+    assert (step_ends.steps, step_ends.late, step_ends.joined) == (63, 0, None)
+
+
+def test_those_that_are_each_called_a_few_times_in_a_row_are_a_round():
+    step_ends, one, two = StepEnds(), Optimizer(), Optimizer()
+    turn = [*[one] * 3, *[two] * 3]
+    ends(step_ends, *turn)
+    assert ends(step_ends, *turn) == [False] * 5 + [True]
+    assert step_ends.confirmed == Round((3, 3), 1)
+
+
 def test_one_for_each_of_many_parameters_makes_a_round():
     step_ends, every = StepEnds(), [Optimizer() for _ in range(100)]
     assert sum(ends(step_ends, *every * 3)) == 3

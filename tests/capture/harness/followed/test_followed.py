@@ -66,6 +66,13 @@ def test_optimizers_of_stages_end_a_step_each(followed, plainly):
     assert note.startswith("From step 9 on, a step ends with SGD")
 
 
+def test_each_batch_of_a_fold_is_a_step(followed, plainly):
+    made = followed("python rounds.py folds")
+    assert (made.steps, made.printed) == ([30], plainly("rounds.py", "folds"))
+    (note,) = made.notes
+    assert note.startswith("The program evaluates between steps")
+
+
 def test_ranks_that_the_program_starts_itself_are_found(followed):
     made = followed("python spawn.py fork")
     assert made.result.returncode == 0, made.result.stderr
