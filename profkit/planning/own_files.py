@@ -67,13 +67,16 @@ def chosen(overrides: Sequence[str]) -> list[OwnFile]:
 
 
 def unread_main() -> Iterator[str]:
-    """Yield a note if a file of the user's sets keys in the place of profkit's own config.yaml."""
+    """Yield a note if a file of the user's stands in the place of profkit's own config.yaml.
+
+    One with other keys as well is that of a program that uses Hydra itself.
+    """
     path = resources.own_conf() / "config.yaml"
     own, known = (_keys(file) for file in (path, resources.CONF / "config.yaml"))
-    if path != resources.CONF / "config.yaml" and (keys := sorted(own & known)):
+    if path != resources.CONF / "config.yaml" and own and own <= known:
         yield (
-            f"conf/{path.name} is not read ({', '.join(keys[:4])}): options of your own are files"
-            " such as conf/experiment/NAME.yaml, chosen with +experiment=NAME"
+            f"conf/{path.name} is not read ({', '.join(sorted(own)[:4])}): options of your own are"
+            " files such as conf/experiment/NAME.yaml, chosen with +experiment=NAME"
         )
 
 

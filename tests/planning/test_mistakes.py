@@ -222,7 +222,13 @@ def test_a_key_that_is_set_twice_is_noted(overrides, note):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [("batch: 7\nseed: 1\n", True), ("lr: 7\n", False), ("- batch\n", False)]
+    ("text", "told"),
+    [
+        ("batch: 7\nseed: 1\n", True),
+        ("batch: 7\nlr: 1\n", False),
+        ("hydra: {}\n", False),
+        ("- batch\n", False),
+    ],
 )
 def test_a_main_file_of_the_users_is_noted_as_not_read(tmp_path, monkeypatch, text, told):
     monkeypatch.chdir(tmp_path)

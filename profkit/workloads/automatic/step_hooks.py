@@ -55,6 +55,7 @@ class StepHooks(ExitStack):
         self.samples = samples
         self.expected_round = expected_round
         self.is_training = kind == "optimizer"
+        self.first_passes = 0
         self.step_ends = StepEnds(expected_round, has_rounds=self.is_training)
         self.passes = ForwardPasses()
         self.open: list[object] = []
@@ -164,10 +165,12 @@ class StepHooks(ExitStack):
         if self.is_training:
             return
         self.is_training = True
-        if self.step_ends.steps:
+        self.first_passes = self.step_ends.steps
+        if self.first_passes:
+            times = counted(self.first_passes, "time")
             marks.note(
-                f"The first {self.step_ends.steps} steps are passes of a model, made before there"
-                " was an optimizer: workload.step=optimizer leaves them out."
+                f"The model was called {times} before there was an optimizer: that is a part of"
+                " the first step."
             )
         self.step_ends = StepEnds(self.expected_round)
 
@@ -178,6 +181,8 @@ class StepHooks(ExitStack):
         if self.is_training:
             self.passes.end_step(is_whole=len(self.step_ends.names) == 1)
         marks.observed_step(self.samples)
+        if self.is_training and self.first_passes and self.step_ends.steps == 1:
+            marks.observed_join(self.first_passes + 1, 0)
         if self.step_ends.joined is not None:
             marks.observed_join(*self.step_ends.joined)
         if self.step_ends.confirmed and not was_confirmed:
@@ -228,7 +233,9 @@ class StepHooks(ExitStack):
         """Say whether a call on `thread` is inside another one, or none of the program's steps."""
         # torch.jit.trace would take ranges around a step for operators of the module.
         is_tracing = torch._C._is_tracing()  # noqa: SLF001 - torch.jit.is_tracing has no types
-        if thread in self.calling_threads or is_tracing:
+        # Activation checkpointing runs a pass again.
+        is_backward = torch._C._current_graph_task_id() >= 0  # noqa: SLF001 - as PyTorch asks it
+        if thread in self.calling_threads or is_tracing or is_backward:
             return True
         # Threads may act with a model that another one trains.
         only_uses = self.has_found_thread or not torch.is_grad_enabled()

@@ -5,9 +5,11 @@ import pytest
 import torch
 from torch import nn, optim
 from torch.profiler import record_function
+from torch.utils.checkpoint import checkpoint
 
 import profkit
 from profkit import marks
+from profkit.workloads.automatic import step_hooks
 from profkit.workloads.automatic.step_hooks import StepHooks
 
 FORWARD = ["forward", "/forward"]
@@ -344,6 +346,38 @@ def test_a_validation_before_the_training_is_set_up(watcher):
         optimizer.step()
     inside = [*FORWARD, *BACKWARD, *OPTIMIZER]
     assert watcher.seen == [*FORWARD, "begin", *step(0, *inside), "step#1"]
+
+
+def test_passes_before_there_is_an_optimizer_are_a_part_of_its_first_step(watcher, monkeypatch):
+    made = []
+    monkeypatch.setattr(step_hooks, "_is_optimizer_made", lambda: bool(made))
+    model = network()
+    with StepHooks("auto") as hooks:
+        for _ in range(2):
+            lost(model)
+        made.append(optim.SGD(model.parameters(), lr=0.1))
+        for _ in range(3):
+            lost(model).backward()
+            made[0].step()
+    joins = [seen for seen in watcher.seen if isinstance(seen, tuple)]
+    assert (joins, watcher.seen.count(-1), hooks.first_passes) == ([(0, 3)], 5, 2)
+    (note,) = watcher.notes
+    assert note.startswith("The model was called 2 times before there was an optimizer")
+
+
+@pytest.mark.parametrize("kind", ["optimizer", "auto"])
+def test_a_pass_that_checkpointing_runs_again_is_none(watcher, monkeypatch, kind):
+    monkeypatch.setattr(step_hooks, "_is_optimizer_made", lambda: False)
+    model = network()
+    inputs = torch.ones(2, 3, requires_grad=True)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    with StepHooks(kind):
+        for _ in range(4):
+            checkpoint(model, inputs, use_reentrant=False).sum().backward()
+            if kind == "optimizer":
+                optimizer.step()
+    assert (watcher.seen.count("forward"), watcher.seen.count(-1)) == (4, 4)
+    assert watcher.notes == []
 
 
 def test_a_script_that_marks_its_steps_is_believed(watcher):

@@ -91,12 +91,17 @@ def settle(out: Path, parallel: Parallel, named: int = 1, replacing: str = "") -
             "launched_by": chosen[0].launcher if chosen else "",
             "numbered_by": chosen[0].numbered_by if chosen else "",
             **left_out,
-            **({"step_is": chosen[0].step_is} if chosen and chosen[0].step_is else {}),
-            **({"round": chosen[0].round} if chosen and chosen[0].round else {}),
+            **(_step_facts(chosen[0]) if chosen else {}),
         },
         notes=notes,
         lack="" if chosen else _lack(out, records, replacing),
     )
+
+
+def _step_facts(record: ProcessRecord) -> dict[str, Any]:
+    """Return what is special about the steps of `record`."""
+    facts = {"step_is": record.step_is, "first_passes": record.first_passes}
+    return {name: fact for name, fact in (facts | {"round": record.round}).items() if fact}
 
 
 def _counted(out: Path, record: ProcessRecord) -> ProcessRecord:

@@ -277,6 +277,7 @@ class FollowedProcess:
     def _write_record(self) -> None:
         self.record.is_training = self.step_hooks.is_training
         self.record.step_is = self.step_hooks.step_is
+        self.record.first_passes = self.step_hooks.first_passes
         if (step := self.step_hooks.step_ends.confirmed) is not None:
             self.record.round = asdict(step)
         self.record.write(self.spec.folder)

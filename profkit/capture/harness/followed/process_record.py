@@ -76,6 +76,9 @@ class ProcessRecord:
     step_is: str = ""
     """What its steps are where they are none of an optimizer: forward pass, backward pass."""
 
+    first_passes: int = 0
+    """Passes of a model before there was an optimizer, which are a part of its first step."""
+
     round: dict[str, Any] | None = None
     """What a step of several optimizers was, if that is known."""
 

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from profkit.capture.base import Tool
 from profkit.capture.harness.spec import Spec
@@ -55,26 +55,31 @@ class FollowRequest:
 def of(spec: Spec, tool: Tool) -> FollowRequest:
     """Return what the processes of the capture `spec` are asked for."""
     workload = spec.workload["workload"]
+    known = _of_baseline(spec)
+    step = workload.get("step", "auto")
     return FollowRequest(
         tool=tool.with_results(spec.results()),
         parallel=spec.parallel,
-        step=workload.get("step", "auto"),
+        step="optimizer" if step == "auto" and known.get("first_passes") else step,
         samples=workload.get("samples") or -1,
-        round=_round(spec),
+        round=_round(known),
         stop_after=workload.get("stop_after") or 0,
     )
 
 
-def _round(spec: Spec) -> Round | None:
-    """Return what the first capture without a tool found a step to be, if it was another one."""
+def _of_baseline(spec: Spec) -> dict[str, Any]:
+    """Return what the first capture without a tool found out, if it was another one."""
     # Late: what followed processes import is there without msgspec.
     from profkit.capture.harness.record import capture_json
     from profkit.core.capture_record import read_capture
 
     path = spec.folder.parents[1] / _BASELINE / _FIRST / capture_json.NAME
-    if path.parent == spec.folder or not path.is_file():
-        return None
-    found = read_capture(path).get("round")
+    return {} if path.parent == spec.folder or not path.is_file() else read_capture(path)
+
+
+def _round(known: Mapping[str, Any]) -> Round | None:
+    """Return what a step of several optimizers is, if that is `known`."""
+    found = known.get("round")
     return Round(tuple(found["calls"]), found["last"]) if found else None
 
 

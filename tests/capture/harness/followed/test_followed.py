@@ -59,6 +59,21 @@ def test_a_step_of_several_optimizers_is_a_round_of_them(followed, plainly, kind
     assert len(updates) == 3 * sum(first.found.facts["round"]["calls"])
 
 
+def test_calls_of_a_model_before_there_is_an_optimizer_are_a_part_of_its_first_step(
+    followed, plainly
+):
+    first = followed("python shapes.py")
+    assert (first.steps, first.printed) == ([12], plainly("shapes.py"))
+    assert first.found.facts["first_passes"] == 3
+    (note,) = first.notes
+    assert note.startswith("The model was called 3 times before there was an optimizer")
+    made = {"attempt": 1, "status": "ok", "reason": "", "settings": {}, "workload": {}}
+    capture_json.write(first.out, made | first.found.facts)
+    # What comes after counts, and records, steps of the optimizer alone.
+    later = followed("python shapes.py", "torch_profiler")
+    assert (later.steps, later.notes) == ([12], [])
+
+
 def test_optimizers_of_stages_end_a_step_each(followed, plainly):
     made = followed("python rounds.py layers")
     assert (made.steps, made.printed) == ([18], plainly("rounds.py", "layers"))
