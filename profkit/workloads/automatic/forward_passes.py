@@ -74,8 +74,8 @@ class ForwardPasses:
         if not self.has_noted_evaluation:
             self.has_noted_evaluation = True
             marks.note(
-                "The program evaluates between steps, with modules in evaluation mode: the times of"
-                f" steps leave that out, first before step {marks.steps_seen()}."
+                "Between steps the program calls modules in evaluation mode, to evaluate or to act:"
+                f" the times of steps leave that out, first before step {marks.steps_seen()}."
             )
 
     def end_step(self, *, is_whole: bool) -> None:
