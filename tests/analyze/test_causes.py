@@ -588,6 +588,9 @@ def test_a_thread_that_asks_for_a_core_in_vain_does_not_wait_for_the_gil(
 
 
 SERVING = "serve.py(9): main;socketserver.py(233): serve_forever;<built-in function poll>"
+WORKER = (
+    "multiprocessing/managers.py(822): _callmethod;connection.py(9): recv;<built-in function read>"
+)
 QUEUE = "thread.py(81): _worker;<built-in function get>"
 
 
@@ -598,12 +601,19 @@ QUEUE = "thread.py(81): _worker;<built-in function get>"
         (QUEUE, "base_events.py(1898): _run_once;<built-in function select>", 0, True),
         (QUEUE, "serve.py(5): main;socket.py(296): accept;<built-in function _accept>", 0, True),
         (SERVING, "thread.py(3): run;<built-in function sleep>", 0, True),
+        (WORKER, "", 0, True),
         ("serve.py(4): answer", SERVING, 0, False),
         ("", SERVING, 1, False),
         (QUEUE, "load.py(5): fetch;<built-in function poll>", 0, False),
     ],
     ids=[
-        *("its thread has ended", "a loop of events", "a socket", "its own thread"),
+        *(
+            "its thread has ended",
+            "a loop of events",
+            "a socket",
+            "its own thread",
+            "a worker process",
+        ),
         *("a thread runs Python", "the server is at work", "it waits for something else"),
     ],
 )

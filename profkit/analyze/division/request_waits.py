@@ -18,12 +18,15 @@ _LOOPS = r"\): (?:serve\w*|run_forever|_run_once|handle_request|_?accept)\b"
 _SERVES = re.compile(_LOOPS)
 """Functions that wait for the next client, of an event loop, a server or a socket."""
 
-_CLIENTS = re.compile(rf"{_LOOPS}.*<built-in \w+ (?:select|poll)\b|<built-in \w+ _?accept\b")
-"""Stacks of a thread that waits for the next client."""
+_FROM_PROCESS = r"multiprocessing/(?:queues\.py\(\d+\): get|managers\.py\(\d+\): _callmethod)\b"
+_CLIENTS = re.compile(
+    rf"{_LOOPS}.*<built-in \w+ (?:select|poll)\b|<built-in \w+ _?accept\b|{_FROM_PROCESS}"
+)
+"""Stacks of a thread that waits for the next client, or for the process that hears of it."""
 
 _WAITS = re.compile(
-    r"(?:^|<built-in \w+ (?:acquire|__enter__|sleep|select|poll|recv\w*|_?accept|get|wait\w*)\b"
-    r"[^;]*)$"
+    r"(?:^|<built-in \w+ (?:acquire|__enter__|sleep|select|poll|read|recv\w*|_?accept|get"
+    r"|wait\w*)\b[^;]*)$"
 )
 """Stacks of a thread that waits for anything, or has ended."""
 
