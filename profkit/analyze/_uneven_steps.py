@@ -1,8 +1,9 @@
-"""Whether the step time, which is a median, says what a step costs."""
+"""Whether a step costs what the step time says, of which it is the median or the mean."""
 
 from collections.abc import Iterator
 from statistics import fmean
 
+from profkit.analyze.shared.step_times import is_mean_of_uneven
 from profkit.core.formatting import duration
 from profkit.core.result import Result
 from profkit.core.verdict import Trust
@@ -12,7 +13,7 @@ _UNEVEN = 1.4
 
 
 def uneven_steps(steps: Result | None) -> Iterator[Trust]:
-    """Yield the check that fails if a step costs far more, or less, than its median says.
+    """Yield the check that fails if unprofiled steps take far more, or less, than the median one.
 
     The batches of several DataLoader workers arrive together: of two workers, each second step
     waits for twice the time that a step takes, and the others do not wait.
@@ -20,13 +21,14 @@ def uneven_steps(steps: Result | None) -> Iterator[Trust]:
     if steps is None or "per_repeat" not in steps.tables:
         return
     rows = steps.tables["per_repeat"].records()
-    mean = fmean(float(row["mean_ns"]) for row in rows)
-    median = steps.metrics["step_time_ns"].value
-    if max(mean, median) > _UNEVEN * min(mean, median):
-        yield Trust(
-            check="uneven steps",
-            passed=False,
-            message=f"Unprofiled steps are uneven: {duration(median)} in the median, "
-            f"{duration(mean)} in the mean, as where batches of several DataLoader workers come "
-            "together.",
-        )
+    mean, median = (fmean(float(row[name]) for row in rows) for name in ("mean_ns", "median_ns"))
+    if max(mean, median) <= _UNEVEN * min(mean, median):
+        return
+    message = (
+        f"Unprofiled steps are uneven, so their mean counts, {duration(mean)}, and not the median, "
+        f"{duration(median)}: the batches of several DataLoader workers come together."
+        if is_mean_of_uneven(steps.metrics.get("step_time_ns"))
+        else f"A few unprofiled steps are so slow that the mean is {duration(mean)}, and the step "
+        f"time, the median, {duration(median)}."
+    )
+    yield Trust(check="uneven steps", passed=False, message=message)

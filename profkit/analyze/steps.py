@@ -63,10 +63,10 @@ def analyze(steps: ByTool, config: Config, causes: Result | None = None) -> Resu
     """How long does each step take, how much does that vary, and what is the throughput?
 
     A step takes as long as it does on its slowest rank: the largest of the ranks' own durations.
-    The step time is the median of the unprofiled capture where there is one, or else the mean of
-    the traced steps, which their causes sum to. Warm-up steps are left out. Intervals come from a
-    bootstrap over repeats, and over the steps within them. Repeats differ, and steps still warm
-    up, only where that is not chance.
+    The step time is the median of the unprofiled capture where there is one (their mean where slow
+    steps are as usual as fast ones), or else the mean of the traced steps, which their causes sum
+    to. Warm-up steps are left out. Intervals come from a bootstrap over repeats, and over the steps
+    within them. Repeats differ, and steps still warm up, only where that is not chance.
     """
     tool, rows = baseline_or_first(steps)
     if rows.empty:
@@ -258,7 +258,7 @@ def _step_time(typical: StepTime, times: Mapping[int, Times], tool: str, config:
     return Metric(
         value=typical.time_ns,
         unit="ns",
-        title=step_time_title(tool),
+        title=step_time_title(tool, typical.statistic),
         better="lower",
         by_repeat=dict(typical.by_repeat),
         interval=_interval(typical.time_ns, times, typical.statistic, config),

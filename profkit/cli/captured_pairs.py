@@ -7,7 +7,7 @@ from pathlib import Path
 
 from profkit.analyze.shared.paired import PAIRS_AT_ONCE
 from profkit.cli import run
-from profkit.cli.measured_run import MeasuredRun, measured
+from profkit.cli.measured_run import MeasuredRun, measured, timed_alike
 from profkit.cli.run_folders import RunFolder
 from profkit.core.capture_record import read_capture
 from profkit.core.errors import InputError, ProfkitError
@@ -73,7 +73,7 @@ def captured_pairs(
         _check(dag, names)
         if not is_made:
             raise ProfkitError("the pairs could not be measured", hint="see what failed above")
-        before, after = (_measured(side, name) for side, name in zip("ab", names, strict=True))
+        before, after = timed_alike(*map(_measured, "ab", names))
         yield CapturedPairs(before=before, after=after, count=count, pairing=pairing)
         if count >= most:
             return

@@ -10,7 +10,7 @@ from typing import Any
 from profkit.analyze.shared.paired import DIFFER, FEWEST_PAIRS, Judgement, Outcome, judged
 from profkit.analyze.shared.repeat_order import in_turn
 from profkit.cli.explained import Why, lines
-from profkit.cli.measured_run import METRICS, Difference, MeasuredRun, differences
+from profkit.cli.measured_run import METRICS, Difference, MeasuredRun, differences, timed_alike
 from profkit.cli.metric_words import CHANGES, MEASURING, TITLES, shown
 from profkit.cli.unlike_pairs import unlike
 from profkit.core.formatting import counted, numbered
@@ -59,6 +59,7 @@ def compared_runs(
     anyway: bool = False,
 ) -> Comparison:
     """Compare two runs; `anyway`, if that means nothing as well."""
+    before, after = timed_alike(before, after)
     found = tuple(differences(before, after))
     is_comparable = anyway or not any(difference.is_decisive for difference in found)
     judgements = judge(before, after, band, confidence) if is_comparable else {}

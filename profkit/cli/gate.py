@@ -36,6 +36,7 @@ from profkit.cli.measured_run import (
     is_baseline,
     measured,
     read_baseline,
+    timed_alike,
 )
 from profkit.cli.metric_words import MEASURING
 from profkit.cli.run_folders import all_runs, last_selected, run_named
@@ -204,6 +205,7 @@ def _judged(
     A drift by less than the limit does not make it void: the limit is the change that matters.
     """
     name = METRICS[asked.metric]
+    baseline, run = timed_alike(baseline, run)
     if name not in baseline.metrics or name not in run.metrics:
         return None
     limits = {

@@ -4,14 +4,14 @@ import os
 import re
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from profkit.analyze.shared.repeat_order import beginnings
-from profkit.analyze.shared.step_times import BASELINE
+from profkit.analyze.shared.step_times import BASELINE, is_mean_of_uneven, unprofiled_mean
 from profkit.cli.run_folders import RunFolder
 from profkit.core import result
 from profkit.core.atomic_write import write_atomically
@@ -36,6 +36,8 @@ _ANALYSES = ("steps", "energy")
 EXPLAINING = {"causes": ("parts", "ranks", "by_step"), "memory_peak": ("parts", "stacks")}
 """Analyses that say why runs differ, and the tables that do."""
 
+_STEP_TIME_MEAN = "step_time_mean_ns"
+
 _NAME = re.compile(r"\w[\w.+-]*")
 _SCHEMA_VERSION = 1
 _HASH_LETTERS = 12
@@ -57,7 +59,7 @@ class MeasuredRun:
     """When each repeat began, as text that sorts."""
 
     metrics: dict[str, Metric]
-    """Metrics of `METRICS` that were measured, with the value of each repeat."""
+    """Metrics of `METRICS` that were measured, with the value of each repeat, and the mean step."""
 
     facts: dict[str, str]
     """Tool that took the times, machine, versions, configuration and sources, by dotted key."""
@@ -105,6 +107,8 @@ def measured(run: RunFolder, *, needs_steps: bool = True) -> MeasuredRun:
     metrics = {
         name: known[name] for name in METRICS.values() if name in known and known[name].by_repeat
     }
+    if (mean := unprofiled_mean(steps)) is not None:
+        metrics[_STEP_TIME_MEAN] = mean
     records = _records(run)
     failed = tuple(dict.fromkeys(text for record in records for text in _failures(record)))
     if needs_steps and METRICS["step_time"] not in metrics:
@@ -134,6 +138,23 @@ def measured(run: RunFolder, *, needs_steps: bool = True) -> MeasuredRun:
             if (found := result_of(run, name)) is not None
         },
     )
+
+
+def timed_alike(before: MeasuredRun, after: MeasuredRun) -> tuple[MeasuredRun, MeasuredRun]:
+    """Return two runs with their mean steps by repeat where steps of one of them are uneven.
+
+    The median of the other one is nearly its mean, and that of uneven steps is not.
+    """
+    name, runs = METRICS["step_time"], (before, after)
+    is_uneven = any(is_mean_of_uneven(run.metrics.get(name)) for run in runs)
+    if not is_uneven or not all({name, _STEP_TIME_MEAN} <= {*run.metrics} for run in runs):
+        return runs
+    means = [run.metrics[_STEP_TIME_MEAN].by_repeat for run in runs]
+    first, second = (
+        replace(run, metrics={**run.metrics, name: replace(run.metrics[name], by_repeat=mean)})
+        for run, mean in zip(runs, means, strict=True)
+    )
+    return first, second
 
 
 def result_of(run: RunFolder, analysis: str) -> Result | None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from profkit.analyze.division.names import parts_of
+from profkit.analyze.shared.step_times import is_mean_of_uneven
 from profkit.analyze.shared.what_if import Prediction, Step
 from profkit.cli.explained import unprofiled_ms
 from profkit.cli.measured_run import METRICS, measured
@@ -62,12 +63,15 @@ def main(argv: Sequence[str]) -> None:
     step = Step(causes)
     # The number that everything else prints, too.
     repeats_ms = list(unprofiled_ms(known).values())
-    now_ms = known.metrics[METRICS["step_time"]].value / _MS if repeats_ms else None
+    now = known.metrics[METRICS["step_time"]] if repeats_ms else None
+    now_ms, is_mean = now.value / _MS if now else None, is_mean_of_uneven(now)
     if args.without or args.halve:
         asked = [_less(args.without, args.halve, step)]
     else:
         asked = [_less([cause], [], step) for cause in _largest(step)]
-    found = [(less, step.without(less.causes, now_ms, repeats_ms)) for less in asked]
+    found = [
+        (less, step.without(less.causes, now_ms, repeats_ms, is_mean=is_mean)) for less in asked
+    ]
     if args.json:
         document = [{**asdict(less), **asdict(prediction)} for less, prediction in found]
         sys.stdout.write(json.dumps(document, indent=1) + "\n")

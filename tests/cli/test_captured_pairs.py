@@ -24,7 +24,7 @@ def workflow(monkeypatch):
     monkeypatch.setattr(captured_pairs, "_there", lambda *_: 0)
     monkeypatch.setattr(captured_pairs, "_dag", dag)
     monkeypatch.setattr(captured_pairs, "_check", lambda *_: None)
-    monkeypatch.setattr(captured_pairs, "measured", lambda run: run)
+    monkeypatch.setattr(captured_pairs, "measured", lambda _: SimpleNamespace(metrics={}))
     monkeypatch.setattr(captured_pairs.run, "make", lambda dag, *_: made.append(dag.count) or True)
     return made
 

@@ -6,11 +6,13 @@ import shutil
 import numpy as np
 import pytest
 
+from profkit.analyze import steps
 from profkit.cli import main
 from profkit.cli.measured_run import measured
 from profkit.cli.run_folders import run_named
 from profkit.core.errors import InputError
 from profkit.core.result import Abstention, Result
+from profkit.testing import run
 from profkit.testing.result_tree import ResultTree
 from tests.cli.measured_runs import MACHINE, STEADY, leave_peak, leave_result, leave_run
 from tests.cli.test_show import write_trace
@@ -27,6 +29,25 @@ def compared(capsys, *options, status=0):
     """Return what is printed on the runs ``one`` and ``two``."""
     assert main(["compare", "one", "two", *options]) == status
     return capsys.readouterr().out.splitlines()
+
+
+def test_uneven_steps_are_compared_by_their_mean(folder, capsys):
+    """Where batches of several workers come together, some steps are short and others long."""
+    for second, (name, steps_ms) in enumerate((("one", [158, 162]), ("two", [10, 310, 310]))):
+        leave_run(folder, name, 100 * STEADY, second=second)
+        ends = np.cumsum([0, *np.tile(steps_ms, 6)]) * 1_000_000
+        rows = [
+            {"repeat": repeat, "step": step, "start_ns": ends[step], "end_ns": ends[step + 1]}
+            for repeat in range(6)
+            for step in range(len(ends) - 1)
+        ]
+        result = run(steps.analyze, steps={"baseline": rows}, skip_first=0)
+        leave_result(folder / "results/runs" / name, "steps", result)
+    lines = [line for line in compared(capsys) if "step time" in line or "show" in line]
+    assert lines[0].startswith("step time 160 ms -> 210 ms: ")
+    capsys.readouterr()
+    one, two = (measured(run_named(name)) for name in ("one", "two"))
+    assert [round(found.metrics["step_time_ns"].value / 1e6) for found in (one, two)] == [160, 210]
 
 
 def test_an_average_that_differs_from_what_show_prints_is_named(folder, capsys):

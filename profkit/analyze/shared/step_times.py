@@ -1,17 +1,20 @@
 """Durations of the steps that count, from the baseline where there is one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from profkit.analyze.base import ByTool, OfTool
 from profkit.analyze.shared.uncertainty import Statistic
-from profkit.core.result import Abstention, Result
+from profkit.core.result import Abstention, Metric, Result
 
 _MS = 1e6
+_UNEVEN = 1.4
+_FEWEST, _LEAST_SHARE, _MOSTLY = 10, 0.1, 0.5
 
 BASELINE = "baseline"
 """The tool that records only the steps."""
@@ -29,7 +32,7 @@ class StepTime:
 
     is_unprofiled: bool
     statistic: Statistic
-    """What was taken of the steps: their median, or the mean that causes sum to."""
+    """What was taken of the steps: see `typical`, or the mean that causes sum to."""
 
     by_repeat: Mapping[int, float]
     """The same of each repeat, in ns."""
@@ -51,7 +54,9 @@ def step_time(
     if unprofiled is not None and len(unprofiled):
         counted = with_step_times(unprofiled, skip_first)
         kept = counted if len(counted) else with_step_times(unprofiled, 0)
-        return _over_steps(slowest_rank(kept), np.median, is_unprofiled=True)
+        clock = slowest_rank(kept)
+        statistic = typical(clock["step_time_ns"].to_numpy(np.float64))
+        return _over_steps(clock, statistic, is_unprofiled=True)
     if causes is not None and (divided := causes.metrics.get("step_ms")) is not None:
         return StepTime(
             time_ns=divided.value * _MS,
@@ -60,6 +65,21 @@ def step_time(
             by_repeat={repeat: time * _MS for repeat, time in divided.by_repeat.items()},
         )
     return _over_steps(slowest_rank(traced), np.mean, is_unprofiled=False)
+
+
+def typical(times: NDArray[np.float64]) -> Statistic:
+    """Return what says what one of some steps costs: their median, or else their mean.
+
+    A few slow steps are left out, as by the median. Where a tenth of ten or more is so far from it
+    that the mean is another time, they are what steps cost: the batches of several DataLoader
+    workers come together, so that of two workers each second step waits for both.
+    """
+    median, mean = float(np.median(times)), float(np.mean(times))
+    is_apart = np.maximum(times, median) > _UNEVEN * np.minimum(times, median)
+    is_usual = len(times) >= _FEWEST and is_apart.mean() >= _LEAST_SHARE
+    # Where most are apart, the median lies between them, or on either side by chance.
+    is_uneven = max(median, mean) > _UNEVEN * min(median, mean) or is_apart.mean() > _MOSTLY
+    return np.mean if is_uneven and is_usual else np.median
 
 
 def slowest_rank(rows: pd.DataFrame) -> pd.DataFrame:
@@ -78,9 +98,35 @@ def _over_steps(clock: pd.DataFrame, statistic: Statistic, *, is_unprofiled: boo
     )
 
 
-def step_time_title(tool: str) -> str:
+def step_time_title(tool: str, statistic: Statistic = np.median) -> str:
     """Return the title of the step time that was measured with `tool`."""
-    return "Unprofiled step time, median" if tool == BASELINE else f"Step time, mean, with {tool}"
+    if tool != BASELINE:
+        return f"Step time, mean, with {tool}"
+    return f"{_UNPROFILED}, {'mean of uneven steps' if statistic is np.mean else 'median'}"
+
+
+_UNPROFILED = "Unprofiled step time"
+
+
+def is_mean_of_uneven(metric: Metric | None) -> bool:
+    """Say whether a step time is the mean of unprofiled steps because these are uneven."""
+    return metric is not None and metric.title == step_time_title(BASELINE, np.mean)
+
+
+def unprofiled_mean(steps: Result) -> Metric | None:
+    """Return the mean of the unprofiled steps, with that of each repeat; None if there are none.
+
+    Where steps are uneven in one of two runs, the means of both are what can be compared.
+    """
+    metric = steps.metrics.get("step_time_ns")
+    rows = steps.tables["per_repeat"].records() if "per_repeat" in steps.tables else []
+    if metric is None or not rows or not metric.title.startswith(_UNPROFILED):
+        return None
+    means = {int(row["repeat"]): float(row["mean_ns"]) for row in rows}
+    title = f"{_UNPROFILED}, mean"
+    return replace(
+        metric, value=float(np.mean([*means.values()])), title=title, by_repeat=means, interval=None
+    )
 
 
 def timed_alike(
@@ -89,18 +135,34 @@ def timed_alike(
     """Return the runs that can be compared, and which are left out as they were timed otherwise.
 
     They are timed as `reference` is, or without a profiler, which slows the steps, if some are.
+    Where steps of one are uneven, the step times of all are means.
     """
     metrics = {run: result.metrics.get("step_time_ns") for run, result in steps.items()}
     titles = {run: metric.title for run, metric in metrics.items() if metric is not None}
-    usual = step_time_title(BASELINE)
-    wanted = titles.get(reference, usual if usual in titles.values() else "")
-    wanted = wanted or next(iter(titles.values()), "")
-    apart = [run for run, title in titles.items() if title != wanted]
+    wanted = titles.get(reference) or max(
+        titles.values(), key=lambda title: title.startswith(_UNPROFILED), default=""
+    )
+    apart = [run for run, title in titles.items() if _way(title) != _way(wanted)]
     left_out = tuple(
         Abstention(what=f"what {run} is against others", reason=f"{titles[run]}; others: {wanted}")
         for run in apart
     )
-    return {run: result for run, result in steps.items() if run not in apart}, left_out
+    kept = {run: result for run, result in steps.items() if run not in apart}
+    if any(map(is_mean_of_uneven, metrics.values())):
+        kept = {run: _with_mean(result) for run, result in kept.items()}
+    return kept, left_out
+
+
+def _way(title: str) -> str:
+    """Return the title of a step time without what was taken of the steps, if that may differ."""
+    return _UNPROFILED if title.startswith(_UNPROFILED) else title
+
+
+def _with_mean(steps: Result) -> Result:
+    mean = unprofiled_mean(steps)
+    return (
+        steps if mean is None else replace(steps, metrics={**steps.metrics, "step_time_ns": mean})
+    )
 
 
 def baseline_or_first(steps: ByTool) -> tuple[str, pd.DataFrame]:

@@ -104,12 +104,14 @@ class Step:
         less: Mapping[str, float],
         unprofiled_ms: float | None = None,
         repeats_ms: Sequence[float] = (),
+        *,
+        is_mean: bool = False,
     ) -> Prediction:
         """Predict the step time if these shares of causes, 0 to 1, were gone.
 
         A cause of which parts are given as well counts once, with the larger share. Predicted is
-        the median of steps without a profiler if it is given, or else the mean of traced ones;
-        `repeats_ms` are those of its repeats.
+        the median of steps without a profiler if it is given, or their mean if it `is_mean`, or
+        else the mean of traced ones; `repeats_ms` are those of its repeats.
         """
         share = np.array([max(less.get(name, 0.0) for name in ids) for ids in self._ids])
         traced = self._rows["ms_per_step"].to_numpy(np.float64)
@@ -121,7 +123,8 @@ class Step:
         scale = step_ms / self._mean_ms(time)
         gains, _, _ = self._gains(time, gone)
         mean_gain = float(gains.mean()) * scale
-        of_median, *others = [1.0] if unprofiled_ms is None else self._of_median(time * gone)
+        is_median = unprofiled_ms is not None and not is_mean
+        of_median, *others = self._of_median(time * gone) if is_median else [1.0]
         gain = min(mean_gain * of_median, step_ms)
         # They may have made each longer by its share, or others alone, or only the calls in these;
         # first uses may go as well.
