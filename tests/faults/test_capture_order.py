@@ -15,7 +15,9 @@ def test_every_run_has_its_first_repeat_before_any_has_its_second(farm):
     assert all(end <= record["started"] for end, record in zip(ends, records[1:], strict=False))
 
     document = json.loads((farm.folder / "results/selection/analyze/comparison.json").read_text())
-    (pair,) = (row for row in document["result"]["tables"]["pairs"]["rows"] if "median" in row[0])
+    (pair,) = (
+        row for row in document["result"]["tables"]["pairs"]["rows"] if "step time" in row[0]
+    )
     assert pair[document["result"]["tables"]["pairs"]["columns"].index("repeats")] == 2
     assert not any(
         "at another time" in abstention["reason"]
