@@ -97,8 +97,8 @@ def _program(args: argparse.Namespace) -> None:
         script = Path(folder, "train.py")
         command = [sys.executable, str(script)]
         script.write_text(_PROGRAM.replace("STEPS", str(_STEPS)))
-        started_s = _median([sys.executable, "-c", "import torch"], 1).clock_s
-        step_s = max(0.001, _median(command, 1).clock_s - started_s) / _STEPS
+        started_s = _median([sys.executable, "-c", "import torch"], 3).clock_s
+        step_s = max(0.001, _median(command, 3).clock_s - started_s) / _STEPS
         script.write_text(_PROGRAM.replace("STEPS", str(int((_PROGRAM_S - started_s) / step_s))))
         plain = _median(command, args.times)
         print_taken("the program", plain)
