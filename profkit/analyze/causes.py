@@ -61,7 +61,6 @@ _KERNELS = Columns(
 _CALLS = Columns(
     "rank repeat tid name start_ns end_ns correlation op step", narrow="correlation op"
 )
-_OF_COMMUNICATION = ["rank", "repeat", "operation", "start_ns", "end_ns"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,8 +117,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     python = kept_calls(python_calls, on_gpu)
     sampled = divided_ranks.sampled_tables(samples=samples, threads=threads, pauses=pauses)
     tables: dict[str, Any] = {"ops": cpu_ops, "kernels": kernels, "calls": runtime_calls, **sampled}
-    tables |= {"python": python, "collectives": divided_ranks.with_late_rank(matched)}
-    tables["communication"] = collectives[_OF_COMMUNICATION]
+    tables |= {"python": python, **divided_ranks.of_collectives(collectives, matched)}
     chosen, count = _with_parts(found, config.most_ranks)
     ranks = one_by_one(found, tables, chosen, keeps_all=_are_few(python, recorded))
     shown = decisive(rows := tree_of(ranks))

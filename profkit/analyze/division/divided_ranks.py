@@ -233,6 +233,16 @@ def _misplaced(kernels: pd.DataFrame, launched: pd.DataFrame) -> NDArray[np.bool
     return np.asarray((call >= 0) & ((delay < -_BEFORE_NS) | (delay > _FAR_NS)))
 
 
+def of_collectives(
+    collectives: pd.DataFrame, matched: MatchedCollectives
+) -> dict[str, pd.DataFrame]:
+    """Return the tables of `RecordedRank` that are made of collectives."""
+    return {
+        "collectives": with_late_rank(matched),
+        "communication": collectives[[*WHERE, "operation", "start_ns", "end_ns"]],
+    }
+
+
 def with_late_rank(matched: MatchedCollectives) -> pd.DataFrame:
     """Return the matched collectives with the rank that came last to each."""
     rows = matched.rows
