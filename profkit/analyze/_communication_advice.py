@@ -5,9 +5,10 @@ from profkit.core.verdict import Cause
 _MOSTLY = 0.5
 
 _OF_GRADIENTS = (
-    "Overlap it with backward (DDP `bucket_cap_mb`), or send less: bf16 gradients "
+    "Overlap it with backward (DDP `bucket_cap_mb`{}), or send less: bf16 gradients "
     "(`bf16_compress_hook`), gradient accumulation with `no_sync()`."
 )
+_OF_ANY = _OF_GRADIENTS.format(", FSDP prefetching")
 _OF_SHARDS = (
     "Overlap it with computing (FSDP `set_modules_to_forward_prefetch`, ZeRO `overlap_comm`), or "
     "send less: `reshard_after_forward=False`, or shards within each host alone (HSDP)."
@@ -26,13 +27,9 @@ _OF_TENSOR_PARALLELISM = (
 )
 _OF_BUFFERS = "Send it less often: of equal buffers with DDP `broadcast_buffers=False`."
 _OF_BARRIERS = "Take barriers out of the step: collectives wait for one another already."
-_OF_ANY = (
-    "Overlap it with backward (DDP `bucket_cap_mb`, FSDP prefetching), or send less: bf16 "
-    "gradients (`bf16_compress_hook`), gradient accumulation with `no_sync()`."
-)
 
 _ADVICE = {
-    "allreduce": _OF_GRADIENTS,
+    "allreduce": _OF_GRADIENTS.format(""),
     **dict.fromkeys(("allgather", "reduce_scatter"), _OF_SHARDS),
     **dict.fromkeys(("alltoall", "dispatch", "combine"), _OF_EXCHANGES),
     **dict.fromkeys(("send", "recv", "sendrecv"), _OF_PIPELINES),

@@ -3,13 +3,10 @@
 from collections.abc import Iterator
 from statistics import fmean
 
-from profkit.analyze.shared.step_times import is_mean_of_uneven
+from profkit.analyze.shared.step_times import UNEVEN, is_mean_of_uneven
 from profkit.core.formatting import duration
 from profkit.core.result import Result
 from profkit.core.verdict import Trust
-
-_UNEVEN = 1.4
-"""Mean over median, or median over mean, from which on steps are uneven."""
 
 
 def uneven_steps(steps: Result | None) -> Iterator[Trust]:
@@ -22,7 +19,7 @@ def uneven_steps(steps: Result | None) -> Iterator[Trust]:
         return
     rows = steps.tables["per_repeat"].records()
     mean, median = (fmean(float(row[name]) for row in rows) for name in ("mean_ns", "median_ns"))
-    if max(mean, median) <= _UNEVEN * min(mean, median):
+    if max(mean, median) <= UNEVEN * min(mean, median):
         return
     message = (
         f"Unprofiled steps are uneven, so their mean counts, {duration(mean)}, and not the median, "

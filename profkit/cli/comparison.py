@@ -9,6 +9,7 @@ from typing import Any
 
 from profkit.analyze.shared.paired import DIFFER, FEWEST_PAIRS, Judgement, Outcome, judged
 from profkit.analyze.shared.repeat_order import in_turn
+from profkit.analyze.shared.step_times import is_mean_of_uneven
 from profkit.cli.explained import Why, lines
 from profkit.cli.measured_run import METRICS, Difference, MeasuredRun, differences, timed_alike
 from profkit.cli.metric_words import CHANGES, MEASURING, TITLES, shown
@@ -123,7 +124,9 @@ def sentences(comparison: Comparison) -> Iterator[str]:
             runs = (comparison.before, comparison.after)
             elsewhere = " -> ".join(shown(word, run.metrics[METRICS[word]].value) for run in runs)
             if elsewhere != values:
-                yield f"  (geometric means of the repeats; `profkit show` prints {elsewhere})"
+                is_mean = any(is_mean_of_uneven(run.metrics[METRICS[word]]) for run in runs)
+                how = "means of uneven steps" if is_mean else "geometric means of the repeats"
+                yield f"  ({how}; `profkit show` prints {elsewhere})"
         for doubt in judgement.doubts:
             yield f"  but {doubt}"
 

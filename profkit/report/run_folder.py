@@ -58,7 +58,7 @@ def failed_job(shown_run: ShownRun, job: result_tree.FailedJob) -> view.Problem:
 
 
 def captures(shown_run: ShownRun) -> tuple[view.Attempt, ...]:
-    """Return how each capture of the run went; what was imported says no time."""
+    """Return how each capture of the run went; of files that were imported that is not known."""
     is_known = not shown_run.run.is_imported
     return tuple(
         view.Attempt(

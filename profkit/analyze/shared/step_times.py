@@ -13,11 +13,13 @@ from profkit.analyze.shared.uncertainty import Statistic
 from profkit.core.result import Abstention, Metric, Result
 
 _MS = 1e6
-_UNEVEN = 1.4
 _FEWEST, _LEAST_SHARE, _MOSTLY = 10, 0.1, 0.5
 
 BASELINE = "baseline"
 """The tool that records only the steps."""
+
+UNEVEN = 1.4
+"""How many times as long as another a time is at least that is far from it."""
 
 UnprofiledSteps = Annotated[pd.DataFrame | None, OfTool(tool=BASELINE, table="steps")]
 """Annotate a parameter with this to get the steps of the unprofiled run, None without one."""
@@ -75,10 +77,10 @@ def typical(times: NDArray[np.float64]) -> Statistic:
     workers come together, so that of two workers each second step waits for both.
     """
     median, mean = float(np.median(times)), float(np.mean(times))
-    is_apart = np.maximum(times, median) > _UNEVEN * np.minimum(times, median)
+    is_apart = np.maximum(times, median) > UNEVEN * np.minimum(times, median)
     is_usual = len(times) >= _FEWEST and is_apart.mean() >= _LEAST_SHARE
     # Where most are apart, the median lies between them, or on either side by chance.
-    is_uneven = max(median, mean) > _UNEVEN * min(median, mean) or is_apart.mean() > _MOSTLY
+    is_uneven = max(median, mean) > UNEVEN * min(median, mean) or is_apart.mean() > _MOSTLY
     return np.mean if is_uneven and is_usual else np.median
 
 
