@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from profkit.analyze.shared.change_points import FEWEST
-from profkit.cli.measured_history import Saved, Series, document, history, series_of
+from profkit.cli.measured_history import Saved, Series, changes_of, document, history, series_of
 from profkit.cli.measured_run import measured, read_baseline
 from profkit.cli.metric_words import TITLES, shown
 from profkit.cli.run_folders import RunFolder, all_runs
@@ -63,7 +63,8 @@ def _print(found: Mapping[str, Series], wanted: str, *, is_json: bool) -> None:
         )
         raise InputError(f"no result of {wanted or 'any run'} is saved here", hint=hint)
     if is_json:
-        content = {name: table.records() for name, table in history(found).tables.items()}
+        tables = history(found).tables
+        content = {"changes": [], **{name: table.records() for name, table in tables.items()}}
         sys.stdout.write(f"{json.dumps(content, indent=1)}\n")
         return
     for number, (name, one) in enumerate(found.items()):
@@ -88,7 +89,7 @@ def _files(runs: Sequence[RunFolder]) -> list[Path]:
 
 def _text(name: str, one: Series) -> Iterator[str]:
     """Yield the newest results of a series, and all of its changes."""
-    changes = history({name: one}).tables["changes"].records()
+    changes = changes_of({name: one})
     yield f"{name}: {counted(len(one), 'result')}"
     newest = one[-_ROWS:]
     width = max(len(saved.name) for saved in newest)

@@ -71,7 +71,7 @@ def _comparable(one: Saved, other: Saved) -> bool:
 
 
 def history(series: Mapping[str, Series]) -> Result:
-    """Return the points and the changes of all series."""
+    """Return the points of all series, and their changes where there are enough to find any."""
     if not series:
         return Result.abstain("changes over saved results", "no run here has step times")
     points = pd.DataFrame(
@@ -86,18 +86,18 @@ def history(series: Mapping[str, Series]) -> Result:
             for saved in results
         ]
     )
-    changes = [row for name, results in series.items() for row in _changes(name, results)]
+    changes = changes_of(series)
+    tables = {"points": table(_in_time(points), title="Saved results")}
+    if any(len(results) >= FEWEST for results in series.values()):
+        tables["changes"] = table(
+            pd.DataFrame(changes, columns=_COLUMNS),
+            title="Changes over saved results",
+            note="Without a p-value: beyond the fence of earlier changes, in a series of fewer "
+            f"than {FENCED_BELOW} results.",
+        )
     return Result(
         findings=tuple(_finding(row) for row in changes if row["metric"] == "step_time"),
-        tables={
-            "points": table(_in_time(points), title="Saved results"),
-            "changes": table(
-                pd.DataFrame(changes, columns=_COLUMNS),
-                title="Changes over saved results",
-                note="Without a p-value: beyond the fence of earlier changes, in a series of fewer "
-                f"than {FENCED_BELOW} results.",
-            ),
-        },
+        tables=tables,
         charts=(
             Chart(
                 kind="line",
@@ -119,6 +119,11 @@ def _in_time(points: pd.DataFrame) -> pd.DataFrame:
 
 _COLUMNS = ["series", "metric", "result", "began", "before", "after", "change_share", "p_value"]
 _COLUMNS += ["differences"]
+
+
+def changes_of(series: Mapping[str, Series]) -> list[dict[str, Any]]:
+    """Return where the numbers of all series changed, a row for each change and number."""
+    return [row for name, results in series.items() for row in _changes(name, results)]
 
 
 def _changes(name: str, results: Series) -> Iterator[dict[str, str | float | None]]:

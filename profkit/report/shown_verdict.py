@@ -11,6 +11,7 @@ from profkit.report.verdict_text import (
     nothing_found,
     other_parts,
     step_parts,
+    unsure_of_parts,
 )
 
 _NOT_IN_IMPORTS = "Profiler overhead and machine load are not known: the recording was imported."
@@ -47,7 +48,10 @@ def shown(verdict: Verdict, *, is_imported: bool = False) -> verdict_view.RunVer
             else _kernels(title, part, advice)
             for title, part, advice in other_parts(verdict)
         ),
-        failed=tuple(check.message for check in verdict.trust if not check.passed),
+        failed=(
+            *(check.message for check in verdict.trust if not check.passed),
+            *unsure_of_parts(verdict),
+        ),
         passed=(
             *(check.message for check in verdict.trust if check.passed),
             *[_NOT_IN_IMPORTS] * is_imported,

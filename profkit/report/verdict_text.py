@@ -106,6 +106,23 @@ def other_parts(verdict: Verdict) -> Iterator[tuple[str, MemoryVerdict | KernelV
         yield "Kernels", kernels, kernels.advice if alone else ""
 
 
+def unsure_of_parts(verdict: Verdict) -> list[str]:
+    """Return why memory or kernels, without a step, are not judged with high confidence."""
+    if is_about_step(verdict):
+        return []
+    said = []
+    memory, kernels = verdict.memory, verdict.kernels
+    if memory is not None and memory.confidence is not Confidence.HIGH and memory.limit_bytes < 0:
+        said.append("How much memory the GPU has was not recorded.")
+    if kernels is not None:
+        said.append(
+            "The gain is an estimate of ncu's rules."
+            if kernels.gain_percent
+            else "Nothing measured says how much time this would save."
+        )
+    return said
+
+
 def step_parts(causes: Sequence[Cause]) -> list[Cause]:
     """Return the causes that divide the step in a bar: the first level, with idle time divided."""
     parts = []
@@ -190,7 +207,7 @@ def _trust(verdict: Verdict, width: int, most: int) -> list[str]:
     """
     sure = f"Confidence {confidence(verdict)}."
     if not is_about_step(verdict):
-        return [sure]
+        return _wrapped(" ".join((sure, *unsure_of_parts(verdict))), width)
     failed = [check for check in verdict.trust if not check.passed]
     seen = failed or [check for check in verdict.trust if check.check in _ALWAYS]
     if not seen:

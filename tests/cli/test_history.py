@@ -72,6 +72,20 @@ def test_the_result_for_the_report_has_the_runs_asked_for(folder):
     ]
 
 
+def test_too_few_results_leave_no_empty_table_of_changes(folder, capsys):
+    for day in range(1, 4):
+        save(folder, f"v{day}", 100, day)
+    leave_run(folder, "train", 100 * STEADY, day=20)
+    runs = ["--runs", "results/runs/train"]
+    assert main(["history", *runs, "--out", "results/selection/analyze/history.json"]) == 0
+    made = result.read(folder / "results/selection/analyze/history.json").result
+    assert [*made.tables] == ["points"]
+    assert "it takes 6 results, not 4" in made.abstentions[0].reason
+    capsys.readouterr()
+    assert main(["history", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["changes"] == []
+
+
 def test_without_a_saved_result_it_says_how_to_save_one(capsys):
     assert main(["history"]) == 1
     assert "profkit baseline save NAME" in capsys.readouterr().err

@@ -15,6 +15,7 @@ from profkit.core.verdict import (
     Trust,
     Verdict,
 )
+from profkit.report.shown_verdict import shown
 from profkit.report.verdict_text import MOST_LINES, bar, lines, step_time
 
 
@@ -128,9 +129,27 @@ def test_a_recording_without_steps_is_judged_by_what_it_is_about():
     )
     assert lines(verdict) == [
         "Memory: 12 GiB at the peak. Checkpoint it. Where: m.py:3.",
-        "Confidence medium.",
+        "Confidence medium. How much memory the GPU has was not recorded.",
     ]
+    known = replace(memory, limit_bytes=16 << 30, confidence=Confidence.HIGH)
+    assert lines(replace(verdict, memory=known))[-1] == "Confidence high."
     assert lines(replace(verdict, memory=None))[0].endswith("No step time was recorded.")
+
+
+@pytest.mark.parametrize(
+    ("gain", "why"),
+    [
+        (20.0, "The gain is an estimate of ncu's rules."),
+        (0.0, "Nothing measured says how much time this would save."),
+    ],
+)
+def test_measured_kernels_alone_say_how_sure_their_gain_is(gain, why):
+    kernels = KernelVerdict(
+        headline="gemm: waits.", gain_percent=gain, advice="Fuse.", confidence=Confidence.LOW
+    )
+    verdict = replace(VERDICT, traced_ms=0, actions=(), kernels=kernels)
+    assert lines(verdict)[-1] == f"Confidence low. {why}"
+    assert shown(verdict).failed[-1:] == (why,)
 
 
 def test_the_line_that_asked_is_said_though_more_follows_that_does_not_fit():

@@ -177,6 +177,14 @@ export function decisiveOf({ drawings }) {
   return { rank: Number(data?.ranks[0] ?? 0), count: Number(data?.ranks_recorded ?? 1) };
 }
 
+/**
+ * Why the confidence is no higher, each behind a space.
+ * @param {Verdict} shown
+ */
+function doubtsOf(shown) {
+  return shown.failed.flatMap((text) => [" ", element("span", { class: "cut" }, text)]);
+}
+
 /** @param {Verdict} shown @param {import("../model.js").Drawn} drawn */
 export function verdict(shown, drawn) {
   const made = element("div", { class: "verdict" });
@@ -196,15 +204,15 @@ export function verdict(shown, drawn) {
       element("b", { class: "limiter" }, other.title), " ",
       claimButton(`other~${at}`, { class: "thing what" }, other.headline)));
     if (other.advice) {
-      made.append(element("p", {}, ...gainOf(other), ...withCode(other.advice), " ", sureOf(other)),
-        ...evidenceOf(other));
+      made.append(element("p", {}, ...gainOf(other), ...withCode(other.advice), " ", sureOf(other),
+        ...(shown.limiter ? [] : doubtsOf(shown))), ...evidenceOf(other));
     }
   }
   // Of memory or kernels alone, it stands beside the advice.
   if (shown.limiter || !shown.others.some(({ advice }) => advice)) {
     made.append(element("p", { class: "trust" },
       element("b", {}, `Confidence ${shown.confidence}.`),
-      ...shown.failed.flatMap((text) => [" ", element("span", { class: "cut" }, text)]),
+      ...doubtsOf(shown),
       ` ${shown.passed.join(" ")}`));
   }
   return made;
