@@ -25,6 +25,13 @@ test("marks of steps give way to what is in them", () => {
     [{ from: 2, to: 4, name: 1 }, { from: 9, to: 10, name: 3 }]);
 });
 
+test("what overlaps the mark of a step hides nothing in it", () => {
+  const rows = [[-9, 3, 1, 0], [0, 100, 0, 1], [1, 99, 2, 2], [10, 60, 3, 3], [20, 30, 1, 4]];
+  const names = ["ProfilerStep#7", "Optimizer.step", "step#7", "forward"];
+  assert.deepEqual(runsOf(slices("cpu", rows, { names }), 100, 10),
+    [{ from: 0, to: 1, name: 1 }, { from: 1, to: 6, name: 3 }]);
+});
+
 test("what begins before the step or ends after it is cut", () => {
   assert.deepEqual(runsOf(slices("gpu", [[-50, 20, 1], [90, 300, 0]]), 100, 10),
     [{ from: 0, to: 2, name: 1 }, { from: 9, to: 10, name: 0 }]);

@@ -35,21 +35,22 @@ export function runsOf(lane, length, pieces) {
 }
 
 /**
- * The slices around all others; marks of steps are around everything and tell nothing.
+ * The slices that no other one is around. Marks of steps are around everything and tell nothing;
+ * what overlaps a mark, as the end of the optimizer's step in which the next step begins, is drawn
+ * above it.
  * @param {Lane} lane
  * @returns {number[]}
  */
-function outermost(lane) {
-  const isMark = (/** @type {number} */ index) => /^(ProfilerStep|step)#/.test(
-    lane.names[lane.name[index]]);
-  /** @type {number[]} */
-  const found = [];
-  for (const row of lane.byDepth) {
-    const own = [...row].filter((index) => !isMark(index));
-    found.push(...own);
-    if (own.length === row.length) break;
-  }
-  return found;
+function outermost({ start, end, depth, name, names }) {
+  const inOrder = Array.from(start, (_, index) => index)
+    .filter((index) => !/^(ProfilerStep|step)#/.test(names[name[index]]))
+    .sort((one, other) => start[one] - start[other] || depth[one] - depth[other]);
+  let until = -Infinity;
+  return inOrder.filter((index) => {
+    const isInside = end[index] <= until;
+    until = Math.max(until, end[index]);
+    return !isInside;
+  });
 }
 
 /**
