@@ -38,12 +38,13 @@ def match(
     if not steps.any():
         return None
     chosen = inside(cpu_ops, steps)
-    # A closure runs the model within the step, as LBFGS needs it: most of that is no update.
-    if (chosen & having(cpu_ops, "^autograd::engine::evaluate_function")).any():
+    # A closure runs the model within the step, as LBFGS needs it: most of that is no update. On
+    # the CPU a fused optimizer still counts its steps, with an `add_` for each parameter.
+    if (chosen & having(cpu_ops, "^autograd::engine::evaluate_function|^aten::_fused_")).any():
         return None
     single = chosen & having(cpu_ops, r"^aten::(?:add|mul|addcmul|addcdiv|sqrt|div|lerp|sub)_?$")
-    fused = chosen & having(cpu_ops, "_foreach_|_fused_")
-    if single.sum() < _LEAST_OPERATORS * step.count or fused.sum() * 2 > single.sum():
+    foreach = chosen & having(cpu_ops, "_foreach_")
+    if single.sum() < _LEAST_OPERATORS * step.count or foreach.sum() * 2 > single.sum():
         return None
     name = str(cpu_ops["name"][steps].astype(object).iloc[0])
     optimizer = found.group(1) if (found := re.search(_STEP, name)) else ""

@@ -16,6 +16,14 @@ PASSED = {
     "a fused optimizer": {
         "cpu_ops": [op(0, STEP, kind="annotation"), op(1, "aten::_fused_adamw_", 90_000, parent=0)]
     },
+    "a fused optimizer on the CPU, which counts the steps of each parameter": {
+        "cpu_ops": [
+            op(0, STEP, kind="annotation"),
+            op(1, "aten::_fused_adamw_", 90_000, parent=0),
+            op(2, "aten::_foreach_add_", 1_000, parent=0),
+            *[op(number, "aten::add_", 1_500, parent=2) for number in range(3, 103)],
+        ]
+    },
     "a step that runs the model in a closure": {
         "cpu_ops": [
             *FOUND["cpu_ops"],
