@@ -11,10 +11,11 @@ MAY_HAVE_WORKED = "There is a GPU, and no work of it was recorded."
 
 _BEGINS_WORK = re.compile(r"Launch|Memcpy|Memset")
 _OF_GPUS = re.compile(
-    r"cudnn|miopen|nccl|cuda|record_stream|_pin_memory"
+    r"(?<!_use_)(?:cudnn|miopen)(?!_is_acceptable)|nccl|cuda|record_stream|_pin_memory"
     r"|_efficient_attention|_flash_attention(?!_for_cpu)"
 )
-"""In names of operators, or parts of them, that GPUs alone carry out."""
+"""In names of operators, or parts of them, that GPUs alone carry out; CPUs ask whether cuDNN would
+be used."""
 
 _OF_CPUS = re.compile(r"mkldnn|onednn|fbgemm|_for_cpu")
 """In names of operators that CPUs alone carry out."""

@@ -11,6 +11,8 @@ CASES = {
     "a launch": (["aten::mm"], ["cudaLaunchKernel"], [], WORKED),
     "a copy": (["aten::copy_"], ["hipMemcpyWithStream"], [], WORKED),
     "an operator of cuDNN": (["aten::cudnn_convolution"], [], [], WORKED),
+    "an LSTM of CPUs asks about cuDNN": (["aten::cudnn_is_acceptable"], [], [], ""),
+    "so does CTC": (["aten::_use_cudnn_ctc_loss"], [], [], ""),
     "attention of GPUs": (["aten::_scaled_dot_product_flash_attention"], [], [], WORKED),
     "memory for a GPU": (["aten::_pin_memory", "aten::mkldnn_linear"], [], GPU, WORKED),
     "a GPU in the machine": (["aten::mm"], [], GPU, MAY_HAVE_WORKED),
