@@ -1,0 +1,47 @@
+"""Idle cores: operators may use fewer threads than there are cores, and nothing else uses them."""
+
+import pandas as pd
+
+from profkit.patterns._rows import having
+from profkit.patterns.base import CHARGED, Match, pattern
+
+_LEAST_NS = 100_000
+"""Operators that take less are not divided among threads, or gain nothing by it."""
+
+_BUSY = 1.25
+"""Cores in use, of those that operators may use, above which other threads have work as well."""
+
+
+@pattern(
+    title="Fewer threads than cores",
+    source="https://docs.pytorch.org/docs/stable/notes/cpu_threading_torchscript_inference.html",
+    without_gpu=True,
+)
+def match(cpu_ops: pd.DataFrame, processes: pd.DataFrame) -> Match | None:
+    """Find long operators while at least half of the cores have no thread of an operator.
+
+    PyTorch's own choice is a thread for each physical core. Where a core runs two threads that is
+    half of the cores, so just half of them counts only if operators have a single thread.
+    """
+    if processes.empty:
+        return None
+    own = processes.iloc[-1]
+    cores, ranks, threads = (
+        int(own[name]) for name in ("cores", "ranks_on_host", "operator_threads")
+    )
+    may_be_default = threads > 1 and threads * ranks * 2 == cores
+    if threads * ranks * 2 > cores or may_be_default:
+        return None
+    in_use = float(processes["cpu_ns"].sum() / (processes["end_ns"] - processes["start_ns"]).sum())
+    if in_use > threads * _BUSY:
+        return None
+    of_torch = cpu_ops[having(cpu_ops, "^aten::")][CHARGED]
+    long_ns = float(of_torch[of_torch >= _LEAST_NS].sum())
+    return Match(
+        cause="cpu_operators",
+        advice=f"Operators use {threads} of {cores // ranks} cores: unset `OMP_NUM_THREADS`, "
+        f"remove `torch.set_num_threads({threads})`, or call "
+        f"`torch.set_num_threads({cores // ranks})`, and measure again.",
+        gain_ns=long_ns * (1 - threads * ranks / cores),
+        evidence={"threads": threads * ranks, "cores": cores, "cores_in_use": round(in_use, 2)},
+    )
