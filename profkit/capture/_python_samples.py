@@ -115,6 +115,8 @@ class PythonSamples:
     def _save(self, sampled: _Sampled, path: Path) -> None:
         # A look may add one meanwhile; a copy is made at once.
         stacks = {number: stack for stack, number in self._stacks.copy().items()}
+        # A collection may begin while the sampler looks, and then has its row first.
+        sampled.samples.sort()
         used = sorted({row[-1] for row in (*sampled.samples, *sampled.others)})
         position = {number: index for index, number in enumerate(used)}
         document = {
@@ -146,11 +148,7 @@ class PythonSamples:
 
     def _look(self, frames: dict[int, FrameType]) -> None:
         """Note where the program's thread is, and where other threads are that Python knows."""
-        number = self._number(frames.get(self._thread))
-        now = time.time_ns()
-        # No call stands between finding the list and adding to it: it may be replaced there.
-        row = now, _cpu_ns(self._tid), self._queues.waited_ns(self._tid), number
-        self._sampled.samples.append(row)
+        now = self._look_at(frames.get(self._thread))
         if frames.keys() <= self._known:
             self._take_turns(are_others_busy=False)
             return
@@ -169,6 +167,15 @@ class PythonSamples:
                 self._sampled.others.append(other)
                 are_busy |= self._is_busy(tid, now, cpu_ns)
         self._take_turns(are_others_busy=are_busy)
+
+    def _look_at(self, frame: FrameType | None) -> int:
+        """Note where the program's thread is, and return when that was, in ns."""
+        number = self._number(frame)
+        now = time.time_ns()
+        # No call stands between finding the list and adding to it: it may be replaced there.
+        row = now, _cpu_ns(self._tid), self._queues.waited_ns(self._tid), number
+        self._sampled.samples.append(row)
+        return now
 
     def _is_busy(self, tid: int, now: int, cpu_ns: int) -> bool:
         """Tell whether a thread had a core since the last look, of which a new one is suspect."""
@@ -193,6 +200,8 @@ class PythonSamples:
     def _positions(self, frame: FrameType | None) -> tuple[Position, ...]:
         """Return where the frames are, from the innermost, of which the outermost may lack."""
         found: list[Position] = []
+        if frame is not None and frame.f_code is PythonSamples._collected.__code__:
+            frame = frame.f_back
         while frame is not None and len(found) < _DEEPEST:
             code = frame.f_code
             # A code that lives cannot lend its `id` to another one.
@@ -220,6 +229,9 @@ class PythonSamples:
 
     def _collected(self, phase: str, info: dict[str, int]) -> None:
         del info
+        if threading.get_ident() == self._thread and self._looks < _MOST:
+            # The sampler cannot look meanwhile: who asked for the collection is seen from here.
+            self._look_at(sys._getframe())  # noqa: SLF001 - documented
         now = time.time_ns()
         if phase == "start":
             self._collecting_since = now

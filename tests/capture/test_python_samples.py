@@ -44,6 +44,21 @@ def test_what_the_program_runs_and_its_garbage_collections_are_written(tmp_path)
     assert json.loads((tmp_path / "b.json").read_text())["samples"] == []
 
 
+def test_who_collects_garbage_by_hand_is_seen_when_that_begins_and_ends(tmp_path):
+    samples = PythonSamples()
+    samples.begin()
+    gc.collect()
+    samples.end()
+    samples.write(tmp_path / "a.json")
+    read = json.loads((tmp_path / "a.json").read_text())
+    own = f": {test_who_collects_garbage_by_hand_is_seen_when_that_begins_and_ends.__name__}"
+    by_hand = [
+        stack[0] == "<built-in function collect>" and stack[1].endswith(own)
+        for stack in read["stacks"]
+    ]
+    assert sum(by_hand[stack] for _, stack in read["samples"]) >= 2
+
+
 def test_what_is_sampled_after_a_trace_goes_with_it_until_another_one_is_written(tmp_path):
     def count(name):
         return len(json.loads((tmp_path / name).read_text())["samples"])

@@ -6,9 +6,9 @@ CALLED = "<built-in function collect>"
 
 FOUND = {
     "python_calls": [python(0, 90_000, CALLED), python(10_000, 20_000, CALLED)],
-    "causes": causes(("gpu_idle", 0.08, "")),
+    "causes": causes(("gpu_idle", 0.08, ""), ("gpu_idle.garbage_collection", 0.07, CALLED)),
 }
-EXPECTED = ("gpu_idle.python", 80_000, "gc.freeze()")
+EXPECTED = ("gpu_idle.garbage_collection", 70_000, "gc.freeze()")
 PASSED = {
     "another collection": {"python_calls": [python(0, 90_000, "data.py(3): collect")]},
     "a busy GPU": {**FOUND, "causes": causes(("gpu_idle", 0.001, ""))},
