@@ -12,6 +12,10 @@ _PAUSE_NS = 1_000_000
 _RARE = 0.01
 _MOST_OF_READS = 2
 _LEAST_READS = 100
+_OPERATORS_OF_A_READ = 5
+"""A loop over values has a few operators for each, such as a selection and a comparison. With more
+of them between two reads the program computes something else, and one read would not save it."""
+
 _NOT_OF_PROGRAM = r"^(?:Optimizer\.step#|autograd::engine::evaluate_function)"
 
 
@@ -31,6 +35,7 @@ def match(
     reads = having(cpu_ops, r"^aten::item$")
     # Those of an optimizer and of checks in the backward pass are not the program's.
     reads &= ~inside(cpu_ops, having(cpu_ops, _NOT_OF_PROGRAM))
+    reads &= _in_runs(reads, cpu_ops)
     if reads.sum() < _LEAST_READS * step.count:
         return None
     spent = _spent(reads, cpu_ops, kernels, python_calls, causes, step)
@@ -43,6 +48,18 @@ def match(
         also=spent.also,
         evidence={"reads_per_step": per_step(reads, step.count)},
     )
+
+
+def _in_runs(reads: Chosen, cpu_ops: pd.DataFrame) -> Chosen:
+    """Choose the `reads` that lie a few operators from the one before or after."""
+    starts = cpu_ops["start_ns"].to_numpy(np.int64)
+    roots = np.sort(starts[(cpu_ops["parent"] < 0).to_numpy()])
+    order = np.flatnonzero(reads)[np.argsort(starts[reads], kind="stable")]
+    is_near = np.diff(np.searchsorted(roots, starts[order], "right")) <= _OPERATORS_OF_A_READ + 1
+    chosen = np.zeros(len(cpu_ops), dtype=bool)
+    chosen[order[:-1][is_near]] = True
+    chosen[order[1:][is_near]] = True
+    return chosen
 
 
 def _spent(  # noqa: PLR0913, PLR0917 (tables, as patterns have them)

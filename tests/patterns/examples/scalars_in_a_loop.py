@@ -15,10 +15,18 @@ def checks(count):
     return {"cpu_ops": nodes + items, "causes": causes(("python", 0.05, ""))}
 
 
+def looks(count, between):
+    """Return reads with `between` operators from each to the next, as of a mask for each expert."""
+    names = ["aten::item", *["aten::mm"] * between]
+    made = [op(n, names[n % len(names)], 400) for n in range(count * len(names))]
+    return {"cpu_ops": made, "causes": causes(("python", 0.05, ""))}
+
+
 FOUND = reads(200)
 EXPECTED = ("python", 90_000, ".tolist()")
 PASSED = {
     "a few": reads(10),
     "no reads": {"causes": causes(("python", 0.5, ""))},
+    "a look before much work": looks(200, 12),
     "checks of gradients": checks(200),
 }
