@@ -3,24 +3,29 @@
 import pandas as pd
 
 from profkit.patterns._python_calls import spent_in
+from profkit.patterns._rows import having, within
 from profkit.patterns.base import Match, Step, pattern
 
 _FUNCTIONS = (
     r"PIL/|torchvision/transforms|image_transforms\.py|image_processing_\w+\.py|imageio|albumentations"
     r"|zoom_shift|scipy/ndimage|decode_(?:jpeg|image)|cv2|skimage/"
 )
+_LAYER = r"torch/autograd/function\.py\(\d+\): apply"
 
 
 @pattern(
     title="Images prepared in the main process",
     source="https://docs.pytorch.org/vision/stable/transforms.html#performance-considerations",
-    calls=_FUNCTIONS,
+    calls=f"{_FUNCTIONS}|{_LAYER}",
 )
 def match(
     python_calls: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step
 ) -> Match | None:
     """Find time in functions that decode, resize or normalise images."""
-    spent = spent_in(_FUNCTIONS, python_calls, cpu_ops, causes, step)
+    # A layer that is made of them is no preparation, and workers cannot take it.
+    layers = python_calls[having(python_calls, _LAYER)]
+    others = python_calls[~(having(python_calls, _FUNCTIONS) & within(python_calls, layers))]
+    spent = spent_in(_FUNCTIONS, others, cpu_ops, causes, step)
     if spent is None:
         return None
     return Match(

@@ -11,5 +11,12 @@ FOUND = {
 EXPECTED = ("gpu_idle.python", 80_000, "DataLoader(num_workers=4)")
 PASSED = {
     "a model": {"python_calls": [python(0, 90_000, "model.py(3): forward")]},
+    "a layer made of them": {
+        "python_calls": [
+            python(0, 90_000, "torch/autograd/function.py(596): apply"),
+            python(5_000, 85_000, "scipy/ndimage/_filters.py(422): gaussian_filter"),
+        ],
+        "causes": causes(("gpu_idle", 0.08, "")),
+    },
     "a busy GPU": {**FOUND, "causes": causes(("gpu_idle", 0.001, ""))},
 }
