@@ -23,7 +23,8 @@ def uneven_steps(steps: Result | None) -> Iterator[Trust]:
         return
     message = (
         f"Unprofiled steps are uneven, so their mean counts, {duration(mean)}, and not the median, "
-        f"{duration(median)}: the batches of several DataLoader workers come together."
+        f"{duration(median)}: many are far slower than others, as where other programs have the "
+        "cores, or the batches of several DataLoader workers come together."
         if is_mean_of_uneven(steps.metrics.get("step_time_ns"))
         else f"A few unprofiled steps are so slow that the mean is {duration(mean)}, and the step "
         f"time, the median, {duration(median)}."
