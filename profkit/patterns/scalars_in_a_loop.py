@@ -16,6 +16,9 @@ _OPERATORS_OF_A_READ = 5
 """A loop over values has a few operators for each, such as a selection and a comparison. With more
 of them between two reads the program computes something else, and one read would not save it."""
 
+_LEAST_OF_A_RUN = 8
+"""Checks of arguments, as `torch.distributions` makes some for each call, are no loop either."""
+
 _NOT_OF_PROGRAM = r"^(?:Optimizer\.step#|autograd::engine::evaluate_function)"
 
 
@@ -51,14 +54,16 @@ def match(
 
 
 def _in_runs(reads: Chosen, cpu_ops: pd.DataFrame) -> Chosen:
-    """Choose the `reads` that lie a few operators from the one before or after."""
+    """Choose the `reads` of long runs, in which a few operators lie from each to the next."""
     starts = cpu_ops["start_ns"].to_numpy(np.int64)
-    roots = np.sort(starts[(cpu_ops["parent"] < 0).to_numpy()])
+    of_torch = having(cpu_ops, "^aten::")
+    is_called = ~cpu_ops["parent"].isin(cpu_ops["op"][of_torch]).to_numpy(bool)
+    called = np.sort(starts[of_torch & is_called])
     order = np.flatnonzero(reads)[np.argsort(starts[reads], kind="stable")]
-    is_near = np.diff(np.searchsorted(roots, starts[order], "right")) <= _OPERATORS_OF_A_READ + 1
+    begun = np.searchsorted(called, starts[order], "right")
+    run = np.cumsum(np.diff(begun, prepend=begun[:1]) > _OPERATORS_OF_A_READ + 1)
     chosen = np.zeros(len(cpu_ops), dtype=bool)
-    chosen[order[:-1][is_near]] = True
-    chosen[order[1:][is_near]] = True
+    chosen[order[np.bincount(run)[run] >= _LEAST_OF_A_RUN]] = True
     return chosen
 
 

@@ -15,9 +15,9 @@ def checks(count):
     return {"cpu_ops": nodes + items, "causes": causes(("python", 0.05, ""))}
 
 
-def looks(count, between):
-    """Return reads with `between` operators from each to the next, as of a mask for each expert."""
-    names = ["aten::item", *["aten::mm"] * between]
+def looks(count, together):
+    """Return reads of which some follow each other, and then much else, as a model's call."""
+    names = [*["aten::item"] * together, *["aten::mm"] * 12]
     made = [op(n, names[n % len(names)], 400) for n in range(count * len(names))]
     return {"cpu_ops": made, "causes": causes(("python", 0.05, ""))}
 
@@ -27,6 +27,7 @@ EXPECTED = ("python", 90_000, ".tolist()")
 PASSED = {
     "a few": reads(10),
     "no reads": {"causes": causes(("python", 0.5, ""))},
-    "a look before much work": looks(200, 12),
+    "a mask for each expert": looks(200, 1),
+    "checks of the arguments of each call": looks(100, 4),
     "checks of gradients": checks(200),
 }
