@@ -1,0 +1,47 @@
+"""Generation without a cache: the whole text so far runs through the model for each token."""
+
+import numpy as np
+import pandas as pd
+
+from profkit.patterns._rows import having, per_step, time
+from profkit.patterns._shapes import shape
+from profkit.patterns.base import Match, Step, pattern
+
+_LEAST_LENGTH = 16
+_LEAST_GROWTHS = 2
+_MOSTLY = 0.8
+"""Share of the calls of a generation that have one token more: requests begin in the others."""
+
+
+@pattern(
+    title="Generation without a key-value cache",
+    source="https://huggingface.co/docs/transformers/kv_cache",
+)
+def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
+    """Find embeddings of texts that are one token longer from each call to the next."""
+    lookups = having(cpu_ops, r"^aten::embedding$")
+    if not lookups.any() or having(cpu_ops, r"^autograd::engine").any():
+        return None
+    length = _growing_length(cpu_ops[lookups].sort_values("start_ns"))
+    if length < _LEAST_LENGTH:
+        return None
+    of_model = having(cpu_ops, "^aten::")
+    return Match(
+        cause="gpu_computing" if len(kernels) else "cpu_operators",
+        advice="Keep the keys and values of earlier tokens, and give the model the new token "
+        "alone: `past_key_values` with `use_cache=True`, or `model.generate`.",
+        gain_ns=time(cpu_ops, of_model, kernels) * (1 - 1 / length),
+        evidence={"tokens": round(length), "lookups_per_step": per_step(lookups, step.count)},
+    )
+
+
+def _growing_length(lookups: pd.DataFrame) -> float:
+    """Return the mean length of the texts of a table's `lookups` if they grow; 0 if none do."""
+    shapes = lookups["input_shapes"].astype(str)
+    tables = shapes.map(lambda text: str(shape(text)))
+    for _, of_table in shapes.groupby(tables, sort=False):
+        lengths = [ids[-1] for text in of_table if len(ids := shape(str(text), 1)) > 1]
+        growths = int((np.diff(lengths) == 1).sum())
+        if growths >= max(_LEAST_GROWTHS, _MOSTLY * (len(lengths) - 1)):
+            return float(np.mean(lengths))
+    return 0.0
