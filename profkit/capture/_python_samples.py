@@ -28,6 +28,9 @@ _OWN = "profkit "
 """Of the names of threads that are not the program's."""
 
 
+_OLDEST = 2
+"""Generation of the collector that holds all objects, which `gc.collect()` looks through."""
+
 Position = tuple[int, int]
 """The `id` of the code that a frame runs, and the instruction: quicker to look up than a line."""
 
@@ -228,8 +231,9 @@ class PythonSamples:
         return f"<built-in function {name}>" if name else ""
 
     def _collected(self, phase: str, info: dict[str, int]) -> None:
-        del info
-        if threading.get_ident() == self._thread and self._looks < _MOST:
+        # Those of young objects are short and many: looks at them would be most of all.
+        is_full = info["generation"] == _OLDEST
+        if is_full and threading.get_ident() == self._thread and self._looks < _MOST:
             # The sampler cannot look meanwhile: who asked for the collection is seen from here.
             self._look_at(sys._getframe())  # noqa: SLF001 - documented
         now = time.time_ns()
