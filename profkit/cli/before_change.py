@@ -5,42 +5,36 @@ from collections.abc import Iterator
 from profkit.cli.run_folders import RUNS, RunFolder
 from profkit.core.saved_results import BASELINES
 from profkit.dag.inputs import Dag
-from profkit.planning.model import Run
 
 
-def keep_numbers(dag: Dag) -> set[str]:
-    """Save the numbers of runs whose program has changed; return the runs to compare with such.
+def keep_numbers(dag: Dag) -> None:
+    """Save the numbers of runs whose program has changed, in place of those before them.
 
-    Of a run that failed after an earlier change, they are those from before that one.
+    Of a run that failed after an earlier change, those from before that one are left.
     """
     if dag.attempts.keeps_old_code:
-        return set()
-    return {run.name for run in dag.plan.runs if _keeps(RunFolder(RUNS / run.name), dag, run)}
+        return
+    for run in dag.plan.runs:
+        folder = RunFolder(RUNS / run.name)
+        if folder.step_time_ns is None:
+            continue
+        if any(map(dag.attempts.changes_since, dag.captures_of(run))):
+            # Late: it takes longer to load than `profkit run` may take to start.
+            from profkit.cli.measured_run import measured, save_baseline  # noqa: PLC0415
 
-
-def _keeps(folder: RunFolder, dag: Dag, run: Run) -> bool:
-    name = _baseline(folder)
-    if folder.step_time_ns is None:
-        return (BASELINES / f"{name}.json").is_file()
-    if not any(map(dag.attempts.changes_since, dag.captures_of(run))):
-        return False
-    # Late: it takes longer to load than `profkit run` may take to start.
-    from profkit.cli.measured_run import measured, save_baseline  # noqa: PLC0415
-
-    save_baseline(name, measured(folder))
-    return True
+            save_baseline(_baseline(folder), measured(folder))
 
 
 def compared_with_before(folder: RunFolder) -> Iterator[str]:
-    """Yield by how much a run differs from the numbers that were kept of it."""
-    if folder.step_time_ns is None:
+    """Yield by how much a run differs from before the last change of its program."""
+    before = _baseline(folder)
+    if folder.step_time_ns is None or not (BASELINES / f"{before}.json").is_file():
         return
     # Late: as above.
     from profkit.analyze.shared.paired import BAND  # noqa: PLC0415
     from profkit.cli.comparison import compared_runs, sentences  # noqa: PLC0415
     from profkit.cli.measured_run import measured, read_baseline  # noqa: PLC0415
 
-    before = _baseline(folder)
     comparison = compared_runs(read_baseline(before), measured(folder), band=BAND)
     if comparison.judgements:
         yield f"before the change, and now (why: profkit compare {before} {folder.name}):"

@@ -15,6 +15,7 @@ from profkit.cli.profile import overrides
 from profkit.cli.run import split
 from profkit.core.formatting import counted
 from profkit.dag.inputs import Dag
+from profkit.dag.job_notes import notes_on_jobs
 from profkit.dag.recorded_ranks import described
 from profkit.dag.staleness import Staleness
 from profkit.planning.cache import load
@@ -59,7 +60,7 @@ def main(argv: Sequence[str]) -> None:
         state = "stale" if staleness.comparison(name) else "fresh"
         console.print(f"{name}, across {len(runs)} runs: {state}")
     console.print(f"report: {'stale' if staleness.report() else 'fresh'}")
-    for note in (*dag.notes_on_jobs(), *(plan.left_out if args.notes else ())):
+    for note in (*notes_on_jobs(dag), *(plan.left_out if args.notes else ())):
         console.print(f"note: {note}")
     if plan.left_out and not args.notes:
         said = counted(len(plan.left_out), "note")

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +28,7 @@ from profkit.core.errors import ConfigError
 from profkit.dag import completed
 from profkit.dag.failures import damages, failures
 from profkit.dag.inputs import REPORT, Dag
+from profkit.dag.job_notes import notes_on_jobs
 from profkit.dag.overrides import save_selection
 from profkit.planning.cache import load
 from profkit.planning.model import Plan
@@ -127,19 +128,19 @@ def produce(
             answer = [REPORT] if args.quiet else _answer(dag)
             sys.stdout.writelines(f"{line}\n" for line in answer)
             return _status_of_program(dag) if link else 0
-        notes = [] if args.quiet else [*dag.notes_on_jobs(), *damages(dag)]
+        notes = [] if args.quiet else [*notes_on_jobs(dag), *damages(dag)]
         sys.stderr.writelines(f"note: {note}\n" for note in notes)
         words = [*_words(dag.plan, where or _here(args), [str(REPORT)]), *extra]
         if _PRINTING & {word.partition("=")[0] for word in extra}:
             command = [sys.executable, "-m", "snakemake", *words]
             return subprocess.run(command, check=False).returncode
-        changed = before_change.keep_numbers(dag)
+        before_change.keep_numbers(dag)
         view = View(verbose=args.verbose, quiet=args.quiet, link=link)
         status, failed = _work_off(dag, words, view, snakemake)
     if not status and not failed:
         completed.remember(dag)
     if not status:
-        answer = [REPORT] if args.quiet else _answer(dag, changed)
+        answer = [REPORT] if args.quiet else _answer(dag)
         sys.stdout.writelines(f"{line}\n" for line in answer)
     if link and link.was_ended:
         return _INTERRUPTED
@@ -270,10 +271,10 @@ def _print_outcome(status: int, output: SnakemakeOutput, failed: Sequence[str]) 
     sys.stderr.writelines(f"{line}\n" for line in failed)
 
 
-def _answer(dag: Dag, changed: Collection[str] = ()) -> Iterator[str]:
+def _answer(dag: Dag) -> Iterator[str]:
     """Yield what was found, of several runs in the first one, and where the report lies."""
     names = [run.name for run in dag.plan.runs]
-    yield from of_run(run_named(names[0]))
-    if names[0] in changed:
-        yield from before_change.compared_with_before(run_named(names[0]))
+    first = run_named(names[0])
+    yield from of_run(first)
+    yield from before_change.compared_with_before(first)
     yield from of_others(names)

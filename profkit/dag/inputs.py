@@ -173,12 +173,6 @@ class Dag:
         kept = f"captures are of older code: {changes}; capture=renew captures again"
         return (*self.plan.notes, *([kept] if changes else ()))
 
-    def notes_on_jobs(self) -> tuple[str, ...]:
-        """Return `notes`, and for the user who starts the jobs why there are so many."""
-        changes = "" if self.attempts.keeps_old_code else self.changed_sources()
-        again = f"captures again, as {changes}; capture=keep leaves them as they are"
-        return (*self.notes(), *([again] if changes else ()))
-
     def captures(self, tool: str) -> list[str]:
         """Return the pattern of the capture.json of each repeat of `tool`."""
         return [

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from profkit.core.verdict import Confidence
 from profkit.patterns._rows import having
 from profkit.patterns.base import CHARGED, Match, pattern
 
@@ -20,8 +21,9 @@ _BUSY = 1.25
 def match(cpu_ops: pd.DataFrame, processes: pd.DataFrame) -> Match | None:
     """Find long operators while at least half of the cores have no thread of an operator.
 
-    PyTorch's own choice is a thread for each physical core. Where a core runs two threads that is
-    half of the cores, so just half of them counts only if operators have a single thread.
+    PyTorch's own choice is a thread for each physical core, which is half of the cores where each
+    runs two threads. Just half of them counts only if operators have a single thread, and is
+    unsure: two cores may be one.
     """
     if processes.empty:
         return None
@@ -29,8 +31,8 @@ def match(cpu_ops: pd.DataFrame, processes: pd.DataFrame) -> Match | None:
     cores, ranks, threads = (
         int(own[name]) for name in ("cores", "ranks_on_host", "operator_threads")
     )
-    may_be_default = threads > 1 and threads * ranks * 2 == cores
-    if threads * ranks * 2 > cores or may_be_default:
+    may_be_default = threads * ranks * 2 == cores
+    if threads * ranks * 2 > cores or (may_be_default and threads > 1):
         return None
     in_use = float(processes["cpu_ns"].sum() / (processes["end_ns"] - processes["start_ns"]).sum())
     if in_use > threads * _BUSY:
@@ -39,9 +41,9 @@ def match(cpu_ops: pd.DataFrame, processes: pd.DataFrame) -> Match | None:
     long_ns = float(of_torch[of_torch >= _LEAST_NS].sum())
     return Match(
         cause="cpu_operators",
-        advice=f"Operators use {threads} of {cores // ranks} cores: unset `OMP_NUM_THREADS`, "
-        f"remove `torch.set_num_threads({threads})`, or call "
-        f"`torch.set_num_threads({cores // ranks})`, and measure again.",
+        advice=f"Operators use {threads} of {cores // ranks} cores: set `OMP_NUM_THREADS`, which "
+        f"torchrun sets to 1, or `torch.set_num_threads` to {cores // ranks}, and measure again.",
         gain_ns=long_ns * (1 - threads * ranks / cores),
+        confidence=Confidence.LOW if may_be_default else Confidence.MEDIUM,
         evidence={"threads": threads * ranks, "cores": cores, "cores_in_use": round(in_use, 2)},
     )

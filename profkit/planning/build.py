@@ -105,7 +105,6 @@ def _made(conf: Path, overrides: Sequence[str]) -> Plan:
             *dict.fromkeys(mistakes.noted(chosen_by)),
             *checker.notes,
             *conflicts.notes({} if whole.imports else chosen, exclusive=whole.exclusive),
-            *script_notes.repeated(runs, plans),
         ),
         left_out=tuple(left_out_note(why, *names) for why, names in checker.left_out.items()),
         variables=variables,

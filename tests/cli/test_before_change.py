@@ -10,6 +10,7 @@ from profkit.cli.measured_run import read_baseline
 from profkit.cli.profile import overrides
 from profkit.cli.run_folders import RUNS, RunFolder
 from profkit.dag.inputs import Dag
+from profkit.dag.job_notes import notes_on_jobs
 from profkit.planning.cache import load
 from tests.cli.measured_runs import leave_run
 
@@ -35,7 +36,8 @@ def capture_again(run, times):
 
 
 def test_a_run_whose_program_changed_is_compared_with_what_it_was(run):
-    assert keep_numbers(planned()) == {run.name}
+    assert not list(compared_with_before(run))
+    keep_numbers(planned())
     capture_again(run, [80.0])
     head, step_time = compared_with_before(run)
     assert head.endswith(f"profkit compare before-{run.name} {run.name}):")
@@ -46,16 +48,30 @@ def test_numbers_outlast_a_change_after_which_the_program_failed(run):
     keep_numbers(planned())
     capture_again(run, [])
     assert not list(compared_with_before(run))
-    assert keep_numbers(planned()) == {run.name}
+    keep_numbers(planned())
     assert read_baseline(f"before-{run.name}").metrics["step_time_ns"].value == 100e6
 
 
 def test_captures_that_are_left_as_they_are_have_no_before(run):
-    assert keep_numbers(planned("capture=keep")) == set()
+    keep_numbers(planned("capture=keep"))
     assert not list(run.path.parents[1].glob("baselines/*"))
 
 
 def test_captures_of_the_same_program_have_no_before(run):
     path = run.path / "capture/baseline/rep0/capture.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"sources": []}))
-    assert keep_numbers(planned()) == set()
+    keep_numbers(planned())
+    assert not list(compared_with_before(run))
+
+
+@pytest.mark.usefixtures("run")
+def test_what_a_program_writes_again_is_said_where_it_runs_again():
+    of_captures = "each of the 2 captures runs the whole script"
+    dag = planned()
+    assert [note for note in notes_on_jobs(dag) if note.startswith(of_captures)]
+    baseline, profiled = dag.captures_of(dag.plan.runs[0])
+    captured = json.loads(baseline.read_text()) | {"sources": []}
+    for path in (baseline, profiled):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(captured))
+    assert not list(notes_on_jobs(planned()))

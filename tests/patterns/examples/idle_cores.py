@@ -11,7 +11,7 @@ def process(**columns):
 
 
 FOUND = {"cpu_ops": OPS, "processes": [process()]}
-EXPECTED = ("cpu_operators", 225_000, "torch.set_num_threads(4)")
+EXPECTED = ("cpu_operators", 225_000, "`torch.set_num_threads` to 4")
 PASSED = {
     "a thread for each core": {**FOUND, "processes": [process(operator_threads=4)]},
     "a thread for each physical core": {**FOUND, "processes": [process(operator_threads=2)]},
