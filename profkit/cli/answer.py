@@ -88,14 +88,17 @@ def sweep_sentences(names: Sequence[str]) -> Iterator[str]:
 
 
 def notes(run: RunFolder) -> Iterator[str]:
-    """Yield what was not recorded, and what was repaired or lost, each once."""
+    """Yield what was repaired or lost, and what was not recorded, each reason once."""
     texts = list(_notes_on_files(run))
+    unknown: dict[str, dict[str, None]] = {}
     for path in sorted(run.path.glob("analyze/*.json")):
         document = _document(path)
-        texts += [f"{one.what}: {one.reason}" for one in document.result.abstentions]
+        for one in document.result.abstentions:
+            unknown.setdefault(one.reason, {})[one.what] = None
         if document.status == "failed":
             texts.append(f"the analysis {document.analysis} failed: {document.reason}")
     yield from dict.fromkeys(texts)
+    yield from (f"{'; '.join(what)}: {reason}" for reason, what in unknown.items())
 
 
 def foreign_notes(run: RunFolder) -> Iterator[str]:

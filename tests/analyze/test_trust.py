@@ -164,7 +164,20 @@ def test_losses_that_could_not_be_looked_for_differ_from_those_that_were_not_fou
 
 def test_an_overhead_that_may_be_chance_says_so():
     message = failed(**slowed(1.5, low=0.9))["profiler overhead"].message
-    assert message == "Steps take 1.50 times as long with the profiler; that may be chance."
+    assert message == (
+        "The same steps take 1.50 times as long with the profiler; that may be chance."
+    )
+
+
+@pytest.mark.parametrize("ratio", [0.98, 1.03])
+def test_steps_that_take_as_long_with_the_profiler_are_called_that(ratio):
+    (found,) = (
+        one
+        for one in trust.checks(replace(GOOD, **slowed(ratio)))
+        if one.check == "profiler overhead"
+    )
+    said = f"The same steps take about as long ({ratio:.2f} times) with the profiler."
+    assert (found.message, found.passed) == (said, True)
 
 
 def test_what_several_captures_note_alike_is_said_once():

@@ -171,9 +171,10 @@ def run(folder):
     lines = pd.DataFrame([{"line": "f (a.py:3)", "self_share": 0.4}])
     document(run, "python_hotspots", tables={"lines": result.table(lines, title="")})
     missing = Abstention(what="energy", reason="not recorded")
+    power = Abstention(what="power", reason="not recorded")
     severities = (Severity.INFO, Severity.WARN, Severity.INFO, Severity.BAD)
     found = tuple(finding(severity, f"finding {at}") for at, severity in enumerate(severities))
-    document(run, "memory_peak", findings=found, abstentions=(missing, missing))
+    document(run, "memory_peak", findings=found, abstentions=(missing, power, missing))
     return run
 
 
@@ -208,7 +209,7 @@ def test_the_run_of_the_last_selection_is_shown_with_its_worst_findings(run, cap
         assert main(["show", name]) == 0
         assert capsys.readouterr().out == shown
     assert main(["show", "--notes"]) == 0
-    assert capsys.readouterr().out == "energy: not recorded\n"
+    assert capsys.readouterr().out == "energy; power: not recorded\n"
 
 
 def test_where_nothing_was_found_the_reason_is_said(folder, capsys):

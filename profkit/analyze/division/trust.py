@@ -36,6 +36,7 @@ _MOST_RESIDUAL = 0.25
 _MOST_OVERHEAD = 0.1
 _MOST_CHANCE = 0.2
 _MOST_QUEUED = 0.1
+_EVEN = 0.05
 _MOST_UNKNOWN = 0.05
 _EXCERPT = 100
 _MOSTLY = 0.5
@@ -255,10 +256,13 @@ def _of_surroundings(seen: Seen) -> Iterator[Trust]:
     if (slowdown := seen.slowdown) is not None:
         known = slowdown.interval
         may_be_chance = known is not None and known.low <= 1 <= known.high
+        ratio = f"{slowdown.value:.2f} times"
+        is_even = abs(slowdown.value - 1) < _EVEN
+        said = f"about as long ({ratio})" if is_even else f"{ratio} as long"
         yield Trust(
             check="profiler overhead",
             passed=1 - _MOST_CHANCE <= slowdown.value <= 1 + _MOST_OVERHEAD,
-            message=f"Steps take {slowdown.value:.2f} times as long with the profiler"
+            message=f"The same steps take {said} with the profiler"
             f"{'; that may be chance' if may_be_chance else ''}"
             f"{': the two runs differ' if slowdown.value < 1 - _MOST_CHANCE else ''}.",
         )
