@@ -92,6 +92,12 @@ def inside(cpu_ops: pd.DataFrame, roots: Chosen) -> Chosen:
         chosen |= more
 
 
+def called(cpu_ops: pd.DataFrame) -> Chosen:
+    """Choose the operators of PyTorch that no other one calls."""
+    of_torch = having(cpu_ops, "^aten::")
+    return of_torch & ~cpu_ops["parent"].isin(cpu_ops["op"][of_torch]).to_numpy(bool)
+
+
 def parents(cpu_ops: pd.DataFrame, chosen: Chosen) -> Chosen:
     """Choose the operators that directly enclose one of those `chosen`."""
     above = _position(cpu_ops, cpu_ops, "parent")[chosen]

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from profkit.patterns._python_calls import Spent, innermost_line, outermost, spent_on_cpu
-from profkit.patterns._rows import Chosen, having, inside, parents, per_step, place, time
+from profkit.patterns._rows import Chosen, called, having, inside, parents, per_step, place, time
 from profkit.patterns.base import Match, Step, pattern
 
 _NOTHING = r"(?!)"
@@ -56,11 +56,9 @@ def match(
 def _in_runs(reads: Chosen, cpu_ops: pd.DataFrame) -> Chosen:
     """Choose the `reads` of long runs, in which a few operators lie from each to the next."""
     starts = cpu_ops["start_ns"].to_numpy(np.int64)
-    of_torch = having(cpu_ops, "^aten::")
-    is_called = ~cpu_ops["parent"].isin(cpu_ops["op"][of_torch]).to_numpy(bool)
-    called = np.sort(starts[of_torch & is_called])
+    begins = np.sort(starts[called(cpu_ops)])
     order = np.flatnonzero(reads)[np.argsort(starts[reads], kind="stable")]
-    begun = np.searchsorted(called, starts[order], "right")
+    begun = np.searchsorted(begins, starts[order], "right")
     run = np.cumsum(np.diff(begun, prepend=begun[:1]) > _OPERATORS_OF_A_READ + 1)
     chosen = np.zeros(len(cpu_ops), dtype=bool)
     chosen[order[np.bincount(run)[run] >= _LEAST_OF_A_RUN]] = True

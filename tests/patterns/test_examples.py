@@ -209,3 +209,11 @@ def test_the_line_that_checkpoints_is_the_place_even_of_a_single_layer():
     tables = {"cpu_ops": recomputed_forward.OPS[:5], "python_calls": recomputed_forward.CALLS}
     (match,) = found(patterns()["recomputed_forward"], **tables)
     assert (match.place, match.gain_ns) == ("net.py(14): forward", 50_000)
+
+
+def test_short_operators_have_the_line_of_the_forward_pass():
+    example = examples("short_operators")
+    backward = {"cpu_ops": [*example.FOUND["cpu_ops"], *example.BACKWARD]}
+    calls = [*example.FOUND["python_calls"], python(950_000, 1_300_000, "train.py(9): main")]
+    (match,) = found(patterns()["short_operators"], **backward, python_calls=calls)
+    assert (match.place, match.gain_ns) == ("model.py(8): forward", 370_000)
