@@ -111,6 +111,9 @@ class Tool(Settings):
     is_repeated: ClassVar[bool] = True
     """Whether its captures follow ``repeats``; False for tools that count instead of timing."""
 
+    holds_steps: ClassVar[bool] = False
+    """Whether what it records of a step stays in the program's memory until the step has ended."""
+
     explains_out_of_memory: ClassVar[bool] = False
     """Whether it records what filled the memory of a workload that runs out of it."""
 

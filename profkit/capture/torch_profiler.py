@@ -101,6 +101,7 @@ class Capture(Session):
 
     outputs: ClassVar = ("*.pt.trace.json*",)
     exclusive_resources: ClassVar = ("CUPTI",)
+    holds_steps: ClassVar = True
 
     activities: tuple[Activity, ...] = ()
     """What is recorded; empty takes the CPU, and the accelerator where there is one."""

@@ -210,7 +210,8 @@ def _collect(job: Job) -> CollectedResult:
     known = absent or host_reports.failures(reports) or refusal
     said = last_words.collect(out)
     failure = first_failure.first_failure(out, ranks, worst.exit_code, known, said)
-    result = outcome.judge_capture(worst, job.run_settings.timeout_s, failure, missing)
+    timeout_s, smaller = job.run_settings.timeout_s, outcome.what_helps(job.tool)
+    result = outcome.judge_capture(worst, timeout_s, failure, missing, smaller)
     if absent and worst.timed_out:
         result = replace(result, reason=f"{result.reason}; {absent}")
     if result.status == "ok" and found.lack:

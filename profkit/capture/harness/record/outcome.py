@@ -16,6 +16,10 @@ Status = Literal["ok", "oom", "error", "timeout", "unavailable", "skipped"]
 
 _STEPS = "*.steps.json"
 _SMALLER = "lower batch or the model's sizes"
+_SHORTER = (
+    "or mark shorter steps with `profkit.step()`, as all that is recorded of a step is in memory "
+    "until it ends"
+)
 _OUT_OF_MEMORY = re.compile(
     r"OutOfMemoryError|out of memory|MemoryError|can't allocate memory|Cannot allocate memory"
     r"|bad_alloc|CUBLAS_STATUS_ALLOC_FAILED",
@@ -50,26 +54,36 @@ def missing_files(
     return [pattern for pattern in lacking if not fnmatch.filter(converted, pattern)]
 
 
+def what_helps(tool: Tool) -> str:
+    """Return what to do where a capture with `tool` runs out of memory."""
+    return f"{_SMALLER}, {_SHORTER}" if tool.holds_steps else _SMALLER
+
+
 def judge_capture(
-    ended: ProcessEnd, timeout_s: float, failure: Failure | None, missing: Sequence[str]
+    ended: ProcessEnd,
+    timeout_s: float,
+    failure: Failure | None,
+    missing: Sequence[str],
+    smaller: str = _SMALLER,
 ) -> Outcome:
     """Return the outcome; `failure` is what failed first, `missing` the files that are not there.
 
-    A wrapper may exit with 0 although its program failed, so a failure counts whatever the status.
+    `smaller` is what to do where memory ran out. A wrapper may exit with 0 although its program
+    failed, so a failure counts whatever the status.
     """
     if ended.timed_out:
         reason = f"not finished after {timeout_s:g} s; the log says where each rank was"
         return Outcome(status="timeout", reason=reason)
     if ended.stopped:
-        return Outcome(status="oom", reason=f"{ended.stopped}; {_SMALLER}")
+        return Outcome(status="oom", reason=f"{ended.stopped}; {smaller}")
     if failure is None:
         status: Status = "error" if missing else "ok"
         return Outcome(status=status, reason=_lack(missing), would_repeat=bool(missing))
     if _OUT_OF_MEMORY.search(f"{failure.summary}\n{failure.details}"):
-        reason = f"{failure.summary}; {_SMALLER}"
+        reason = f"{failure.summary}; {smaller}"
         return Outcome(status="oom", reason=reason, would_repeat=failure.would_repeat)
     if failure.signum == signal.SIGKILL:
-        return _killed(failure, ended.shortage)
+        return _killed(failure, ended.shortage, smaller)
     return Outcome(status="error", reason=failure.summary, would_repeat=failure.would_repeat)
 
 
@@ -84,9 +98,9 @@ def is_kept(
     return result.status == "error" and bool(ranks) and not missing and is_end
 
 
-def _killed(failure: Failure, shortage: str) -> Outcome:
+def _killed(failure: Failure, shortage: str, smaller: str) -> Outcome:
     if shortage:
-        return Outcome(status="oom", reason=f"{failure.summary}: {shortage}; {_SMALLER}")
+        return Outcome(status="oom", reason=f"{failure.summary}: {shortage}; {smaller}")
     doubt = "nothing says that memory ran out: a person, a scheduler or a limit killed it"
     return Outcome(status="error", reason=f"{failure.summary}; {doubt}")
 

@@ -1,5 +1,6 @@
 import pytest
 
+from profkit.capture import tool as tool_named
 from profkit.capture.base import Rank, Tool
 from profkit.capture.harness.launch import ProcessEnd
 from profkit.capture.harness.record.first_failure import Failure
@@ -8,6 +9,7 @@ from profkit.capture.harness.record.outcome import (
     is_kept,
     judge_capture,
     missing_files,
+    what_helps,
 )
 
 CUDA = "rank1_dp1_tp0_pp0: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"
@@ -85,6 +87,11 @@ def test_a_program_that_never_steps_is_told_from_a_tool_that_leaves_no_file():
 def test_out_of_memory_says_what_to_do():
     reason = judge_capture(ProcessEnd(exit_code=1), 60, Failure(summary=CUDA), []).reason
     assert reason == f"{CUDA}; lower batch or the model's sizes"
+    helps = what_helps(tool_named("torch_profiler")())
+    stopped = ProcessEnd(exit_code=-9, stopped="no memory is left")
+    reason = judge_capture(stopped, 60, None, [], helps).reason
+    assert reason.startswith("no memory is left; lower batch or the model's sizes, or mark shorter")
+    assert what_helps(tool_named("baseline")()) == "lower batch or the model's sizes"
 
 
 def test_a_timeout_is_one_whatever_the_exit_status():
