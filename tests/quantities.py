@@ -26,6 +26,9 @@ def read_verdicts(path):
     return {one.run: one.verdict for one in runs}
 
 
+OVERHEAD = r"The same steps take (?:about as long \()?([\d.]+) times"
+
+
 def said_of(tree, run):
     """Return by quantity what each place says of it, in words, of the places that say anything."""
     folder = RunFolder(tree / "results/runs" / run)
@@ -57,9 +60,9 @@ def said_of(tree, run):
             "terminal": _word(r"GPU idle ([\d.,]+) of", text),
         },
         "profiler overhead": {
-            "trust": _word(r"Steps take ([\d.]+) times", _messages(verdict)),
+            "trust": _word(OVERHEAD, _messages(verdict)),
             "observer_tax": _metric(found, f"observer_tax.{TRACER}_slowdown_ratio", form=".2f"),
-            "page": _word(r"Steps take ([\d.]+) times", " ".join(page["failed"] + page["passed"])),
+            "page": _word(OVERHEAD, " ".join(page["failed"] + page["passed"])),
         },
         "peak of the allocated memory": {
             "report.json": _bytes(verdict),

@@ -16,6 +16,9 @@ from profkit.tables.python_frames import own_lines
 MODEL = r"torch/nn/modules/module\.py|torch/(?:_tensor|autograd/__init__)\.py\(\d+\): backward"
 """Functions of PyTorch that call the model, or its gradients."""
 
+OWN_ALONE = r"(?!)"
+"""Names of functions, for patterns that look at those of the program alone."""
+
 _LEAST_SHARE = 0.08
 _LEAST_SIGHTINGS = 2
 _LINE = re.compile(r"\(\d+\)")

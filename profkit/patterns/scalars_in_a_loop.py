@@ -3,11 +3,16 @@
 import numpy as np
 import pandas as pd
 
-from profkit.patterns._python_calls import Spent, innermost_line, outermost, spent_on_cpu
+from profkit.patterns._python_calls import (
+    OWN_ALONE,
+    Spent,
+    innermost_line,
+    outermost,
+    spent_on_cpu,
+)
 from profkit.patterns._rows import Chosen, called, having, inside, parents, per_step, place, time
 from profkit.patterns.base import Match, Step, pattern
 
-_NOTHING = r"(?!)"
 _PAUSE_NS = 1_000_000
 _RARE = 0.01
 _MOST_OF_READS = 2
@@ -25,7 +30,7 @@ _NOT_OF_PROGRAM = r"^(?:Optimizer\.step#|autograd::engine::evaluate_function)"
 @pattern(
     title="Values taken from tensors one at a time",
     source="https://docs.pytorch.org/docs/stable/generated/torch.Tensor.tolist.html",
-    calls=_NOTHING,
+    calls=OWN_ALONE,
 )
 def match(
     cpu_ops: pd.DataFrame,

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from profkit.patterns._python_calls import innermost_line
+from profkit.patterns._python_calls import OWN_ALONE, innermost_line
 from profkit.patterns._rows import called, equal, having, inside, per_step, place, time
 from profkit.patterns.base import Match, Step, pattern
 
@@ -15,6 +15,7 @@ _UPDATE = r"^Optimizer\."
 @pattern(
     title="Many short operators",
     source="https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#fuse-operations",
+    calls=OWN_ALONE,
     without_gpu=True,
 )
 def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Match | None:
