@@ -27,7 +27,7 @@ def shown(verdict: Verdict, *, is_imported: bool = False) -> verdict_view.RunVer
     about_step = is_about_step(verdict)
     return verdict_view.RunVerdict(
         limiter=verdict.limiter.value if about_step else "",
-        headline=verdict.headline if about_step else "",
+        headline=_headline(verdict) if about_step else "",
         confidence=confidence(verdict).value,
         step_ms=milliseconds(verdict.step_ms),
         traced_ms=milliseconds(verdict.traced_ms),
@@ -57,6 +57,12 @@ def shown(verdict: Verdict, *, is_imported: bool = False) -> verdict_view.RunVer
             *[_NOT_IN_IMPORTS] * is_imported,
         ),
     )
+
+
+def _headline(verdict: Verdict) -> str:
+    """Return the headline without the words for the limiter, which stand before it."""
+    said, limiter = verdict.headline, verdict.limiter
+    return said[len(limiter) :].lstrip(": ") if said.lower().startswith(limiter) else said
 
 
 def _part(cause: Cause) -> verdict_view.StepPart:

@@ -42,6 +42,18 @@ def test_a_gain_says_what_it_is_of_or_that_it_is_not_known():
     assert made.nothing == ""
 
 
+@pytest.mark.parametrize(
+    ("limiter", "headline", "said"),
+    [
+        (Limiter.GPU, "GPU busy.", "GPU busy."),
+        (Limiter.UNSTABLE, "Unstable: steps of 2 ms vary.", "steps of 2 ms vary."),
+        (Limiter.UNKNOWN, "Not enough recorded to say it.", "to say it."),
+    ],
+)
+def test_the_limiter_before_the_headline_is_not_said_twice(limiter, headline, said):
+    assert shown(replace(VERDICT, limiter=limiter, headline=headline)).headline == said
+
+
 def test_parts_too_small_to_be_drawn_are_named():
     hidden = replace(VERDICT.causes[-1], id="loading_data", ms_per_step=0.0007, share=7e-6)
     made = shown(replace(VERDICT, causes=(*VERDICT.causes, hidden)))
