@@ -12,6 +12,7 @@ import yaml
 from profkit.core import fingerprint
 from profkit.core.formatting import milliseconds
 from profkit.planning.imported_runs import add_run, find, import_kinds
+from profkit.report.shown_verdict import shown
 from profkit.report.verdict_text import MOST_LINES, lines, step_parts
 from tests.convert.torch_profiler import damage
 from tests.quantities import read_verdicts, said_of
@@ -95,9 +96,9 @@ def check_verdict(verdict, name, page):
     assert verdict.limiter == LIMITERS.get(name, verdict.limiter), name
     for part in step_parts(verdict.causes):
         if part.share > SHOWN:
-            shown = milliseconds(part.ms_per_step)
-            assert f"{part.title}\n{part.id}\n{shown}" in page
-    for text in (verdict.headline, *(action.advice for action in verdict.actions)):
+            said = milliseconds(part.ms_per_step)
+            assert f"{part.title}\n{part.id}\n{said}" in page
+    for text in (shown(verdict).headline, *(action.advice for action in verdict.actions)):
         assert text in page
     assert len(verdict.headline.split()) <= MOST_WORDS
 
