@@ -2,6 +2,7 @@
 
 import dis
 import gc
+import itertools
 import json
 import sys
 import threading
@@ -70,6 +71,8 @@ class PythonSamples:
         self._ran_ns: dict[int, tuple[int, int]] = {}
         self._queues = Queues()
         self._stacks: dict[tuple[Position, ...], int] = {}
+        # Two threads look, and what was counted before the other one added is no number.
+        self._numbers = itertools.count()
         self._codes: dict[int, CodeType] = {}
         self._callees: dict[int, dict[int, str]] = {}
         self._sampled = _Sampled()
@@ -198,7 +201,7 @@ class PythonSamples:
 
     def _number(self, frame: FrameType | None) -> int:
         """Return the number of a stack."""
-        return self._stacks.setdefault(self._positions(frame), len(self._stacks))
+        return self._stacks.setdefault(self._positions(frame), next(self._numbers))
 
     def _positions(self, frame: FrameType | None) -> tuple[Position, ...]:
         """Return where the frames are, from the innermost, of which the outermost may lack."""

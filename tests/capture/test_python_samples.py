@@ -59,6 +59,20 @@ def test_who_collects_garbage_by_hand_is_seen_when_that_begins_and_ends(tmp_path
     assert sum(by_hand[stack] for _, stack in read["samples"]) >= 2
 
 
+def test_stacks_that_two_threads_find_at_once_have_numbers_of_their_own():
+    samples = PythonSamples()
+
+    class Interrupted(dict):
+        def setdefault(self, stack, number):
+            if stack:
+                samples._number(None)  # the other thread looks, before this one has added
+            return super().setdefault(stack, number)
+
+    samples._stacks = Interrupted()
+    samples._number(sys._getframe())
+    assert len(samples._stacks) == len(set(samples._stacks.values())) == 2
+
+
 def test_what_is_sampled_after_a_trace_goes_with_it_until_another_one_is_written(tmp_path):
     def count(name):
         return len(json.loads((tmp_path / name).read_text())["samples"])
