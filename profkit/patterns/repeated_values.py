@@ -9,7 +9,7 @@ _LEAST_SHARE = 0.05
 
 
 @pattern(
-    title="Values written out again and again",
+    title="Copies that broadcasting avoids",
     source="https://docs.pytorch.org/docs/stable/generated/torch.Tensor.expand.html",
 )
 def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from profkit.core.formatting import duration
 from profkit.patterns._python_calls import OWN_ALONE, innermost_line
 from profkit.patterns._rows import called, equal, having, inside, per_step, place, time
 from profkit.patterns.base import Match, Step, pattern
@@ -33,7 +34,7 @@ def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Matc
     lines = innermost_line(python_calls, cpu_ops["start_ns"][forward])
     return Match(
         cause="cpu_operators",
-        advice=f"{count:,.0f} operators per step take {lasted[short].mean() / 1e3:.0f} us each, "
+        advice=f"{count:,.0f} operators per step take {duration(lasted[short].mean())} each, "
         "mostly the call: compute all time steps, experts or samples in one, use a fused layer "
         "such as `torch.nn.LSTM`, or compile the loop with `torch.compile`.",
         gain_ns=gain_ns,
