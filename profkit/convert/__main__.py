@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from profkit.convert import HOSTS, STEPS, converter, has_converter, produced
 from profkit.convert._captured_files import Note, good_captures, raw_files
@@ -130,6 +131,7 @@ def convert(  # noqa: PLR0913 - the arguments of the job
         "status": status,
         "reason": reason,
         "notes": [asdict(note) for note in (*notes, *_edited(captures, made_of.inputs))],
+        "gpus": _gpus(tables / "devices.parquet") if "devices" in produced(tool) else [],
         "tables": {name: asdict(checksum(tables / f"{name}.parquet")) for name in produced(tool)},
         "provenance": asdict(made_of),
     }
@@ -195,6 +197,12 @@ def join_tables(
         if name not in own:
             write(tables / f"{name}.parquet", name, recorded.get(name, ()))
     return used
+
+
+def _gpus(devices: Path) -> list[str]:
+    """Return the name of each kind of GPU that the files describe, in the order of the devices."""
+    names = pq.read_table(devices, columns=["name"])["name"].unique().to_pylist()
+    return [name for name in names if name]
 
 
 def _damaged_files(captures: Iterable[Path]) -> dict[Path, str]:

@@ -188,7 +188,10 @@ def _part(run: result_tree.Run, name: str, title: str) -> dict[str, Any]:
 
 
 def _machine(run: result_tree.Run) -> dict[str, Any]:
-    return run.manifest.get("machine") or _of_captures(run, "machine")
+    """Return what is known of the machine: of an import, the GPUs that its files describe."""
+    names = dict.fromkeys(name for conversion in run.conversions for name in conversion.gpus)
+    described = {"gpus": [{"name": name} for name in names]} if names else {}
+    return run.manifest.get("machine") or _of_captures(run, "machine") or described
 
 
 def _of_captures(run: result_tree.Run, part: str) -> dict[str, Any]:

@@ -97,6 +97,8 @@ class Conversion:
 
     tool: str
     notes: tuple[Note, ...] = ()
+    gpus: tuple[str, ...] = ()
+    """The name of each kind of GPU that the files describe."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

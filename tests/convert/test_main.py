@@ -298,6 +298,19 @@ def test_what_the_machine_lacks_is_not_the_fault_of_a_file(tree, monkeypatch, er
         convert("torch_profiler")
 
 
+def test_the_record_names_the_kinds_of_gpus_that_the_files_describe(tree):
+    capture, convert, run = tree
+    kinds = [{"id": 0, "name": "B200"}, {"id": 1, "name": "A100"}, {"id": 2, "name": "B200"}]
+    events = json.loads(TRACE)
+    described = [{"deviceProperties": own, "traceEvents": events} for own in (kinds[:1], kinds)]
+    texts = zip(LABELS, map(json.dumps, described), strict=True)
+    files = {f"{label}.a.pt.trace.json": text for label, text in texts}
+    capture("torch_profiler", 0, files)
+    convert("torch_profiler")
+    record = json.loads((run / "tables/torch_profiler/convert.json").read_bytes())
+    assert record["gpus"] == ["B200", "A100"]
+
+
 def test_every_table_has_its_checksum_in_the_record(tree):
     capture, convert, run = tree
     capture("torch_profiler", 0, traces(r0_1=TRACE))

@@ -91,6 +91,20 @@ def test_of_an_import_the_ranks_that_were_recorded_count():
         assert list(shown) == ["imported trace", "dlrm", *words]
 
 
+def test_of_an_import_the_gpus_that_its_files_describe_are_the_machine():
+    behaviour = {"model": {"name": "dlrm"}, "imported": "trace"}
+    selected = result_tree.Selected(run="a", folder="results/runs/a", behaviour=behaviour)
+    described = [
+        result_tree.Conversion(tool="torch_profiler", gpus=("Tesla V100", "A100")),
+        result_tree.Conversion(tool="nsys", gpus=("A100",)),
+    ]
+    imported = result_tree.Run(selected=selected, conversions=tuple(described))
+    assert list(ran(imported)) == ["imported trace", "dlrm", "Tesla V100, A100"]
+    captured = result_tree.Captured(tool="nsys", repeat=0, status="ok", machine=MACHINE)
+    [known] = machines([run(captures=(captured,), conversions=tuple(described))])
+    assert known.title == "EPYC, H100"
+
+
 def test_without_a_manifest_the_first_capture_says_what_the_machine_was():
     captured = result_tree.Captured(tool="py_spy", repeat=0, status="ok", machine={"hostname": "h"})
     assert machines([run(captures=(captured,)), run(captures=(captured,))]) == (
