@@ -5,12 +5,14 @@ from pathlib import Path
 from profkit.core.atomic_write import write_atomically
 
 _IGNORED = Path("results/.gitignore")
-# By name: a project may have results of its own there.
+# By name: a project may have results of its own there, and baselines are there to be committed.
 _CONTENT = b"""\
 # Written by profkit.
 /.gitignore
 /.profkit/
 /.snakemake/
+/bisect/
+/comparisons/
 /logs/
 /report.*
 /runs/

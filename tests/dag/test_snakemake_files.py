@@ -2,6 +2,7 @@
 
 import logging
 import os
+import subprocess
 from base64 import urlsafe_b64encode
 from pathlib import Path
 from types import SimpleNamespace
@@ -107,8 +108,12 @@ def test_a_store_of_records_is_opened_where_they_are():
 def test_git_passes_by_what_is_written_and_nothing_else():
     result_folder.prepare()
     ignored = Path("results/.gitignore").read_text()
-    assert "/runs/" in ignored
     assert "\n*" not in ignored
+    subprocess.run(["git", "init", "--quiet"], check=True)
+    for written in ("runs/a", "comparisons/a.json", "bisect/a.json", "report.html", ".gitignore"):
+        assert not subprocess.call(["git", "check-ignore", "-q", f"results/{written}"]), written
+    for of_the_user in ("baselines/main.json", "mine.csv"):
+        assert subprocess.call(["git", "check-ignore", "-q", f"results/{of_the_user}"])
     Path("results/.gitignore").write_text("mine")
     result_folder.prepare()
     assert Path("results/.gitignore").read_text() == "mine"
