@@ -59,6 +59,9 @@ def _manifest_path(run: str) -> Path:
         path = folder if folder.name == "manifest.json" else folder / "manifest.json"
         if path.is_file():
             return path
+    if (RUNS / run).is_dir():
+        hint = "`profkit run` leaves one at its end; bisections and comparisons leave none"
+        raise InputError(f"{run}: the run has no manifest", hint=hint)
     runs = sorted(path.parent.name for path in RUNS.glob("*/manifest.json"))
     raise InputError(f"{run}: no run with a manifest", hint=nearest(run, runs) if runs else "")
 

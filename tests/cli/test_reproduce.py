@@ -54,6 +54,14 @@ def changed(path, value):
     return manifest
 
 
+def test_a_run_of_a_bisection_has_no_manifest_and_says_so(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results/runs/train-1/tables").mkdir(parents=True)
+    assert main(["reproduce", "train-1"]) == 1
+    said = capsys.readouterr().err
+    assert "train-1: the run has no manifest\n  hint: `profkit run` leaves one" in said
+
+
 def test_the_commands_are_a_script_that_makes_the_run_again():
     assert list(commands("r", MANIFEST)) == [
         "# r, captured 2026-11-21T10:00:00 on one",
