@@ -341,8 +341,7 @@ def _recommended(equal: Sequence[Point], best: Point) -> Point:
 
 
 def _reason(chosen: Point, best: Point, equal: Sequence[Point], points: Sequence[Point]) -> str:
-    counted = "steps" if chosen.speed.title == _STEPS else "samples"
-    speed = f"{chosen.speed.value:,.4g} {counted}/s"
+    speed = _said(chosen)
     others = [point for point in equal if point is not chosen]
     if others:
         other = max(others, key=lambda point: point.memory)
@@ -385,12 +384,24 @@ def _unsure(
 ) -> Iterator[Abstention]:
     if len(slower) == len(points) - 1:
         return
-    unknown = [point for point in points if point is not best and point.run not in slower]
+    left = [point for point in points if point is not best and point.run not in slower]
+    unknown = sorted(left, key=lambda point: -point.speed.value)
+    listed = ", ".join(
+        f"{in_words(point.choice)} {point.speed.value:,.4g}" for point in unknown[:_TWO]
+    )
+    if more := len(unknown[_TWO:]):
+        listed += f" and {counted(more, 'other')}"
     if min(len(point.speed.by_repeat) for point in points) < FEWEST_PAIRS:
         reason = TOO_FEW
     else:
-        listed = "; ".join(in_words(point.choice) for point in unknown[:_TWO])
-        if left := len(unknown[_TWO:]):
-            listed += f" and {counted(left, 'other')}"
-        reason = f"its repeats do not tell it from {listed}: more repeats, or it does not matter"
-    yield Abstention(what=f"whether {in_words(best.choice)} is the fastest", reason=reason)
+        reason = "their repeats do not tell them apart: more repeats, or it does not matter"
+    yield Abstention(
+        what=f"whether {in_words(best.choice)} is the fastest",
+        reason=f"{_said(best)} against {listed}; {reason}",
+    )
+
+
+def _said(point: Point) -> str:
+    """Return the throughput of a run, for example ``1,234 samples/s``."""
+    of = "steps" if point.speed.title == _STEPS else "samples"
+    return f"{point.speed.value:,.4g} {of}/s"
