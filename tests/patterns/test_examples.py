@@ -151,7 +151,7 @@ def test_pauses_end_a_run_of_reads_where_they_are_many(between, where):
     assert where in match.advice
 
 
-@pytest.mark.parametrize(("step_ms", "workers"), [(0.9, 2), (0.12, 4), (0.09, 16)])
+@pytest.mark.parametrize(("step_ms", "workers"), [(6, 2), (0.8, 4), (0.6, 16)])
 def test_workers_are_as_many_as_keep_up_with_the_rest_of_the_step(step_ms, workers):
     step = Step(count=1, ms=step_ms)
     tables = {"cpu_ops": loading_in_main_process.OPS}
@@ -170,7 +170,7 @@ def test_workers_are_as_many_as_keep_up_with_the_rest_of_the_step(step_ms, worke
 def test_workers_are_no_more_than_the_cores_of_a_rank(cores, words):
     process = {"cores": cores, "ranks_on_host": 2, "start_ns": 0, "end_ns": 1}
     tables = {"cpu_ops": loading_in_main_process.OPS, "processes": [process]}
-    step = Step(count=1, ms=0.09)
+    step = Step(count=1, ms=0.6)
     (match,) = found(patterns()["loading_in_main_process"], step=step, **tables)
     assert words in match.advice
     assert ("make `__getitem__` cheaper" in match.advice) == (cores > 0)

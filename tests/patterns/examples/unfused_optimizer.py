@@ -4,11 +4,20 @@ from tests.patterns.recorded import op
 
 STEP = "Optimizer.step#AdamW.step"
 
-FOUND = {
-    "cpu_ops": [op(0, STEP, kind="annotation")]
-    + [op(number, "aten::addcdiv_", 1_500, parent=0) for number in range(1, 101)]
-}
-EXPECTED = ("cpu_operators.aten::addcdiv_", 135_000, "torch.optim.AdamW(..., fused=True)")
+OF_A_PARAMETER = ["mul_", "lerp_", "addcmul_", "sqrt", "div", "add_", "add_", "addcdiv_"]
+
+
+def updates(parameters, operators=OF_A_PARAMETER):
+    names = operators * parameters
+    return [
+        op(number, f"aten::{name}", 4_000 if name == "addcdiv_" else 1_500, parent=0)
+        for number, name in enumerate(names, start=1)
+    ]
+
+
+FOUND = {"cpu_ops": [op(0, STEP, kind="annotation"), *updates(3)]}
+# One operator of eight is left of each parameter, which takes as long as the two `add_`.
+EXPECTED = ("cpu_operators.aten::addcdiv_", 32_625, "torch.optim.AdamW(..., fused=True)")
 PASSED = {
     "an optimizer of Apex": {
         "cpu_ops": [op(0, "Optimizer.step#FusedAdam.step"), *FOUND["cpu_ops"][1:]]
@@ -31,6 +40,12 @@ PASSED = {
         ]
     },
     "the same operators elsewhere": {
-        "cpu_ops": [op(number, "aten::addcdiv_", 1_500) for number in range(1, 101)]
+        "cpu_ops": [row | {"parent": -1} for row in updates(12)],
+    },
+    "one operator for each parameter": {
+        "cpu_ops": [
+            op(0, STEP.replace("AdamW", "SGD"), kind="annotation"),
+            *updates(100, ["add_"]),
+        ]
     },
 }
