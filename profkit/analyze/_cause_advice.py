@@ -11,6 +11,7 @@ from profkit.analyze.division.names import parts_of
 from profkit.analyze.division.phases import inside
 from profkit.core.formatting import milliseconds
 from profkit.core.verdict import Action, Cause, Confidence
+from profkit.patterns.loading_in_main_process import HANDED_OVER_MS
 
 _SYNC = re.compile(r"Synchronize|cudaMemcpy$|hipMemcpy|urEventWait|urQueueFinish")
 _ALLOCATE = re.compile(r"[mM]alloc|[fF]ree$|FreeAsync|MemCreate|MemMap|MemSetAccess|MemUnmap|Host")
@@ -29,6 +30,8 @@ class _Rule:
 
     source: str
     confidence: Confidence = Confidence.MEDIUM
+    least_ms: float = 0.0
+    """Time of a step under which nothing is said."""
 
 
 _SHORT_GAP_MS = 0.5
@@ -198,6 +201,7 @@ _RULES = (
         title="Waiting for data",
         advice=_loading,
         least=0.03,
+        least_ms=HANDED_OVER_MS,
         source=_DATA,
     ),
     _Rule(
@@ -334,7 +338,9 @@ def actions(causes: Iterable[Cause], explained: frozenset[str]) -> Iterator[Acti
     said = set(explained)
     for cause in sorted(causes, key=lambda cause: cause.id.count(".")):
         rule = next((rule for rule in _RULES if rule.cause.fullmatch(cause.id)), None)
-        if rule is None or said & set(parts_of(cause.id)) or cause.share < rule.least:
+        if rule is None or said & set(parts_of(cause.id)):
+            continue
+        if cause.share < rule.least or cause.ms_per_step < rule.least_ms:
             continue
         said.add(cause.id)
         yield Action(

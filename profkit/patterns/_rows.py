@@ -52,11 +52,12 @@ def equal(rows: pd.DataFrame, column: str, text: str) -> Chosen:
     return np.array(rows[column] == text, dtype=bool)
 
 
-def within(rows: pd.DataFrame, calls: pd.DataFrame) -> Chosen:
+def within(rows: pd.DataFrame, calls: pd.DataFrame, *, whole: bool = False) -> Chosen:
     """Choose the `rows` of any table whose middle is in one of `calls` of the same thread.
 
     Where calls were sampled, an operator may begin a little before the call that it is made in.
-    What lasts longer than the calls encloses them, wherever its middle is.
+    What lasts longer than the calls encloses them, wherever its middle is. With `whole` all of a
+    row has to be in one.
     """
     chosen = np.zeros(len(rows), dtype=bool)
     if calls.empty:
@@ -75,6 +76,8 @@ def within(rows: pd.DataFrame, calls: pd.DataFrame) -> Chosen:
             middle = start[some] + length // 2
             at = np.searchsorted(begins, middle, "right") - 1
             is_inside = (at >= 0) & (middle < ends[at]) & (length <= ends[at] - begins[at])
+            if whole:
+                is_inside &= (start[some] >= begins[at]) & (end[some] <= ends[at])
             chosen[some] |= (threads[some] == thread) & is_inside
     return chosen
 
@@ -82,8 +85,9 @@ def within(rows: pd.DataFrame, calls: pd.DataFrame) -> Chosen:
 def inside(cpu_ops: pd.DataFrame, roots: Chosen) -> Chosen:
     """Choose the operators `roots` and all that lie inside them on the same thread."""
     # Ranges that others mark may cut across each other: what lies in one of them is a child of two.
+    # The last one of a recording ends with that, maybe long after the step that it is in.
     ranges = roots & equal(cpu_ops, "kind", "annotation")
-    chosen = roots | within(cpu_ops, cpu_ops[ranges])
+    chosen = roots | within(cpu_ops, cpu_ops[ranges], whole=True)
     parent = _position(cpu_ops, cpu_ops, "parent")
     while True:
         more = np.append(chosen, False)[parent] & ~chosen

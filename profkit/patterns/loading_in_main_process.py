@@ -10,8 +10,8 @@ from profkit.patterns.base import Match, Step, pattern
 
 _MOST_WORKERS = 16
 """More for a rank are no advice: then a batch has to get cheaper, as beyond the cores."""
-_HANDED_OVER_MS = 0.5
-"""Taking a batch from a worker costs the main process about as much."""
+HANDED_OVER_MS = 0.5
+"""What it costs the main process to take a batch from a worker, about: sooner made, none helps."""
 
 
 @pattern(
@@ -28,7 +28,7 @@ def match(
         return None
     has_gpu = not kernels.empty
     gain_ns = time(cpu_ops, inside(cpu_ops, calls))
-    if gain_ns < _HANDED_OVER_MS * 1e6 * calls.sum():
+    if gain_ns < HANDED_OVER_MS * 1e6 * calls.sum():
         return None
     loading_ms = gain_ns / 1e6 / step.count
     workers = _workers(loading_ms, step.ms)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from profkit.patterns import _rows
-from profkit.testing import frame
+from profkit.testing import frame, span
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,23 @@ def test_pairs_of_texts_are_looked_at_once():
     assert found.tolist() == [True, False, True, False]
     assert sorted(looked_at) == [("a", "b"), ("b", "a")]
     assert not _rows.fitting_both(ops, ~chosen & False, ("name", "module"), fits).any()
+
+
+def test_the_step_around_the_last_range_of_a_recording_is_not_inside_it():
+    rows = [
+        span(0, 1_000, op=0, parent=-1, tid=1, kind="annotation", name="ProfilerStep#3"),
+        span(100, 300, op=1, parent=0, tid=1, kind="operator", name="aten::mm"),
+        # It was open when the recording ended, some time after the step.
+        span(400, 2_000, op=2, parent=0, tid=1, kind="annotation", name="Optimizer.step#SGD.step"),
+        span(500, 600, op=3, parent=2, tid=1, kind="operator", name="aten::add_"),
+        # Cut across by a range of the user's, it is a child of that.
+        span(350, 900, op=4, parent=0, tid=1, kind="annotation", name="mine"),
+        span(700, 800, op=5, parent=4, tid=1, kind="operator", name="aten::mul_"),
+    ]
+    ops = frame("cpu_ops", rows)
+    roots = _rows.having(ops, "^Optimizer")
+    assert ops["name"][_rows.inside(ops, roots)].tolist() == [
+        "Optimizer.step#SGD.step",
+        "aten::add_",
+        "aten::mul_",
+    ]
