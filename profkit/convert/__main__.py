@@ -45,6 +45,7 @@ _LARGE_BYTES = 64 << 20
 _SMALL_BYTES = 8 << 20
 """Of smaller files that will be joined the tables take as much room as the file, for a while."""
 _DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT)
+_NOT_READ = "Not read: "
 
 
 def main(argv: Sequence[str]) -> None:
@@ -184,11 +185,14 @@ def join_tables(
     could be read.
     """
     if parts and all(part.folder is None for part in parts):
-        why = parts[0].notes[0]
-        if len(parts) > 1:
-            why = f"none of the {len(parts)} files of {tool} could be read; the first: {why}"
+        why = parts[0].notes[0].removeprefix(_NOT_READ)
+        if len(parts) == 1:
+            raise InputError(why)
         folder = parts[0].raw.path.parent
-        raise InputError(why, hint=f"look at what is in {folder}, or capture again")
+        raise InputError(
+            f"none of the {len(parts)} files of {tool} could be read; the first: {why}",
+            hint=f"look at what is in {folder}, or capture again",
+        )
     used = with_unique_ids(parts, whole=has_converter(tool) and converter(tool).whole)
     own = converter(tool).produces if has_converter(tool) else ()
     with ThreadPoolExecutor(max(cores, 1)) as joining:
@@ -216,7 +220,7 @@ def _unless_damaged(part: Part, damaged: Mapping[Path, str]) -> Part:
     steps = part.raw.path.with_name(f"{part.raw.label}.steps.json")
     own = [text for file, text in damaged.items() if file.parent == part.folder]
     found = damaged.get(part.raw.path) or damaged.get(steps) or next(iter(own), "")
-    return Part(raw=part.raw, folder=None, notes=(f"Not read: it {found}.",)) if found else part
+    return Part(raw=part.raw, folder=None, notes=(f"{_NOT_READ}it {found}.",)) if found else part
 
 
 def _outcome(parts: Sequence[Part], damaged: Mapping[Path, str]) -> tuple[Status, str]:
@@ -346,8 +350,9 @@ def _convert_one(tool: str, raw: Raw, files: Path, folder: Path, is_small: bool)
         if not is_known:
             traceback.print_exc()  # to the log of the job
         # A note is one line of the report.
-        reason = (str(error) if is_known else repr(error)).replace("\n  hint: ", "; ")
-        return Part(raw=raw, folder=None, notes=(f"Not read: {reason}",))
+        reason = str(error) if is_known else f"{raw.path}: {error!r}"
+        reason = reason.replace("\n  hint: ", "; ")
+        return Part(raw=raw, folder=None, notes=(f"{_NOT_READ}{reason}",))
 
 
 def _converted(tool: str, raw: Raw, files: Path, folder: Path, is_small: bool) -> Part:
@@ -375,12 +380,12 @@ def _harness_steps(
             notes.append(Note(file=f"{folder.name}/capture.json", text=text))
         for path in paths:
             if path in damaged:
-                notes.append(Note(file=file_label(path), text=f"Not read: it {damaged[path]}."))
+                notes.append(Note(file=file_label(path), text=f"{_NOT_READ}it {damaged[path]}."))
                 continue
             try:
                 yield steps_table(json.loads(path.read_bytes()), record["repeat"])
             except (ValueError, TypeError, KeyError, pa.ArrowException) as error:
-                notes.append(Note(file=file_label(path), text=f"Not read: {error!r}"))
+                notes.append(Note(file=file_label(path), text=f"{_NOT_READ}{error!r}"))
 
 
 if __name__ == "__main__":

@@ -187,7 +187,7 @@ def test_nothing_readable_is_an_error_that_leaves_no_table(tree):
 def test_the_only_file_is_not_counted_where_it_cannot_be_read(tree):
     capture, convert, _ = tree
     capture("torch_profiler", 0, traces(r0_1="{}"))
-    with pytest.raises(InputError, match=r"^Not read: .*JSON without `traceEvents`"):
+    with pytest.raises(InputError, match=r"^/.*\.json: JSON without `traceEvents`"):
         convert("torch_profiler")
 
 
@@ -284,7 +284,7 @@ def test_a_file_that_breaks_its_converter_is_named_and_the_others_are_converted(
     monkeypatch.setattr(trace, "read", breaking)
     tables, _ = convert("torch_profiler")
     assert set(tables["cpu_ops"]["rank"].to_pylist()) == {0}
-    assert "Not read: ValueError('substring not found')" in record_of(run)["reason"]
+    assert ".pt.trace.json: ValueError('substring not found')" in record_of(run)["reason"]
     assert "Traceback" in capsys.readouterr().err
 
 
