@@ -42,14 +42,22 @@ def headline(limiter: Limiter, causes: Sequence[Cause], step_ms: float, per: str
     return _short(text)
 
 
-def of_some_steps(actions: Sequence[Action], limiter: Limiter, step_ms: float) -> str:
-    """Return the sentence on a first action in some steps that is the limiter, "" for others."""
-    first = next(iter(actions), None)
-    if first is None or not first.in_steps or names.limiter(first.cause) is not limiter:
+def of_some_steps(
+    actions: Sequence[Action], limiter: Limiter, step_ms: float, *, is_typical: bool
+) -> str:
+    """Return the sentence on an action in some steps that is the limiter, "" if none is.
+
+    Where the limiter `is_typical`, that of the other steps too, only of a first action that gains
+    most of a step.
+    """
+    of_limiter = (one for one in actions if names.limiter(one.cause) is limiter)
+    if is_typical:
+        first = next(iter(actions), None)
+        of_limiter = (one for one in of_limiter if one is first and one.gain_ms >= _MOST * step_ms)
+    found = next((one for one in of_limiter if one.in_steps), None)
+    if found is None:
         return ""
-    if first.gain_ms < _MOST * step_ms:
-        return ""
-    return _short(f"{milliseconds(first.gain_ms)} ms per step on average: {first.title}.")
+    return _short(f"{milliseconds(found.gain_ms)} ms per step on average: {found.title}.")
 
 
 def _short(text: str) -> str:

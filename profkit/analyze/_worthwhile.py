@@ -36,6 +36,11 @@ def worthwhile(
     return [action for action in known if action.gain_ms >= least[action.confidence]]
 
 
+def likely_ms(action: Action) -> float:
+    """Return what an action gains in a step, of one that is not even likely half of it."""
+    return action.gain_ms * (_UNSURE if action.confidence is Confidence.LOW else 1.0)
+
+
 def in_order(worth: Sequence[Action], limiter: Limiter) -> list[Action]:
     """Return the actions, the largest gain first, but for those on what the GPU waits for.
 
@@ -49,8 +54,7 @@ def in_order(worth: Sequence[Action], limiter: Limiter) -> list[Action]:
 
     def order(action: Action) -> tuple[bool, float]:
         is_on = waits and names.limiter(action.cause) is limiter and action.gain_ms >= least
-        is_unsure = action.confidence is Confidence.LOW
-        return (not is_on, -action.gain_ms * (_UNSURE if is_unsure else 1.0))
+        return (not is_on, -likely_ms(action))
 
     ordered = sorted(worth, key=order)
     if ordered and ordered[0].gain_ms < most:

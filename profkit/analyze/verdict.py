@@ -11,7 +11,7 @@ from profkit.analyze._late_rank import WAITING, is_last_recorded, with_late_rank
 from profkit.analyze._memory_growth import growth_of_process
 from profkit.analyze._record_more import record_more
 from profkit.analyze._uneven_steps import uneven_steps
-from profkit.analyze._worthwhile import in_order, worthwhile
+from profkit.analyze._worthwhile import in_order, likely_ms, worthwhile
 from profkit.analyze.base import Behaviour, analysis
 from profkit.analyze.division import gpu, names
 from profkit.analyze.division.periods import SINGLE_STEPS
@@ -107,7 +107,9 @@ def _of_time(
     unsure = (config.small_if_busy if "machine" in failed else config.small) * traced_ms
     worth = worthwhile(spoken, found, config.small * traced_ms, unsure)
     spread = [action for action in worth if action.in_steps]
-    limiter = _limiter(mine, frozenset(cause.id for cause in spoken), typical, spread, config)
+    said = frozenset(cause.id for cause in spoken)
+    limiter = _limiter(mine, said, typical, spread, config)
+    is_typical = limiter is _limiter(mine, said, typical, (), config)
     chosen = in_order(worth, limiter)[: config.actions]
     if "variation" in failed and not chosen:
         limiter = Limiter.UNSTABLE
@@ -123,7 +125,7 @@ def _of_time(
     is_whole = any(missing.what == SINGLE_STEPS for missing in causes.abstentions)
     return Verdict(
         limiter=limiter,
-        headline=of_some_steps(chosen, limiter, traced_ms)
+        headline=of_some_steps(chosen, limiter, traced_ms, is_typical=is_typical)
         or headline(limiter, mine, traced_ms, RECORDED if is_whole else per),
         step_ms=traced_ms if step is None else step.value / _NS_PER_MS,
         is_unprofiled=step is not None,
@@ -186,7 +188,7 @@ def _limiter(
             times[limiter] = times.get(limiter, 0.0) + time
     for action in spread:
         limiter = names.limiter(action.cause)
-        times[limiter] = times.get(limiter, 0.0) + action.gain_ms
+        times[limiter] = times.get(limiter, 0.0) + likely_ms(action)
     whole = sum(times.values())
     computing = Limiter.GPU if Limiter.GPU in times else Limiter.CPU
     stalls = {name: time for name, time in times.items() if name is not computing}

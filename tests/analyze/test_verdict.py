@@ -403,6 +403,12 @@ def test_what_happens_in_some_steps_is_spread_over_all_and_may_be_the_limiter():
     assert found.headline == "44 ms per step on average: Title, in 3 of 12 steps."
     assert found.actions[0].title == "Title, in 3 of 12 steps"
     assert [one.gain_ms for one in found.actions if one.in_steps] == [44]
+    decisive = on(times, matches=[match("loading_data", 7, **seldom)])
+    assert decisive.limiter is Limiter.INPUT
+    assert decisive.headline == "7 ms per step on average: Title, in 3 of 12 steps."
+    unsure = on(times, matches=[match("loading_data", 7, confidence="low", **seldom)])
+    assert unsure.limiter is Limiter.CPU
+    assert unsure.headline == "cpu_operators 35 of 40 ms per step."
     small = on(times, matches=[match("loading_data", 2, **seldom)])
     assert small.limiter is Limiter.CPU
     assert small.headline == "cpu_operators 35 of 40 ms per step."
