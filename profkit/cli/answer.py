@@ -44,11 +44,19 @@ def answer(run: RunFolder) -> Iterator[str]:
         reasons = _VERDICTS[: 1 if numbers else None]
         judged = [documents[name].result for name in reasons if name in documents]
         unknown = [abstention for one in judged for abstention in one.abstentions]
-        yield from (f"Not known: {one.what}, as {one.reason}." for one in unknown[:1])
+        for one in unknown[:1]:
+            yield f"Not known: {one.what}, as {_not_captured(run) or one.reason}."
     for finding in sorted(found, key=lambda one: _SEVERITIES.index(one.severity))[:_FINDINGS]:
         yield f"  {finding.severity}: {finding.message}"
         if finding.advice:
             yield f"    {finding.advice}"
+
+
+def _not_captured(run: RunFolder) -> str:
+    """Return which tool did not capture and why, "" if all of them did."""
+    bad = (record for record in run.captures if record["status"] != "ok")
+    tools = (record for record in bad if record["tool"] != "baseline")
+    return next((f"{record['tool']} did not capture: {record['reason']}" for record in tools), "")
 
 
 def _numbers(name: str, found: result.Result) -> Iterator[str]:

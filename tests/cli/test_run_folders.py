@@ -25,7 +25,7 @@ def make_run(folder, name, ended="", statuses=(), step_ns=None):
         record = {"attempt": 1, "status": status, "reason": "", "settings": {}, "workload": {}}
         path = run / f"capture/baseline/rep{repeat}/capture.json"
         path.parent.mkdir(parents=True)
-        path.write_text(json.dumps({**record, "ended": ended}))
+        path.write_text(json.dumps({**record, "tool": "baseline", "ended": ended}))
         path.with_name("other.json").write_text("[")
     if step_ns:
         path = run / "analyze/steps.json"

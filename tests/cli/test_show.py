@@ -220,6 +220,15 @@ def test_where_nothing_was_found_the_reason_is_said(folder, capsys):
     assert main(["show", "kernels"]) == 0
     said = capsys.readouterr().out.splitlines()[1]
     assert said == "Not known: what kernel_verdict says, as too little was collected."
+    skipped = {"status": "skipped", "reason": "interrupted before it began", "tool": "nsys"}
+    record = json.loads((measured / "capture/baseline/rep0/capture.json").read_bytes())
+    path = measured / "capture/nsys/rep0/capture.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(record | skipped))
+    assert main(["show", "kernels"]) == 0
+    said = capsys.readouterr().out.splitlines()[1]
+    why = "nsys did not capture: interrupted before it began"
+    assert said == f"Not known: what kernel_verdict says, as {why}."
 
 
 @pytest.mark.parametrize(
