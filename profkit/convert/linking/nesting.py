@@ -42,8 +42,13 @@ class Nesting:
     """Time of each operator that no row inside covers; see `Tree.self_ns`."""
 
     cut: int = 0
-    crossing: int = 0
     """See `Tree`."""
+
+    crossing: int = 0
+    """Number of rows that outlive the row around them, without ranges that PyTorch marks itself.
+
+    A hook behind the optimizer's step may end the step of training while that range is open.
+    """
 
 
 @dataclass(kw_only=True)
@@ -54,6 +59,8 @@ class _NestingBuilder:
     """Number of the first row of each table, and of the one after the last."""
     alone: NDArray[np.bool_]
     """Whether operators of each name are asynchronous."""
+    marks: NDArray[np.bool_]
+    """Whether each name is that of a range that PyTorch marks."""
     found: Nesting
     ordered: int = 0
     """Number of operators so far."""
@@ -64,7 +71,7 @@ class _NestingBuilder:
         cuts = Windows(rows.cuts(thread))
         for begin, until in cuts:
             joined = self._joined(known, rows.read(thread, begin, until, _READ))
-            alone = joined.pop("alone")
+            alone, marks = joined.pop("alone"), joined.pop("marks")
             tree = nested(
                 start=joined["start"],
                 end=joined["end"],
@@ -80,6 +87,7 @@ class _NestingBuilder:
                 cuts.grow()
                 continue
             self._note(tree, joined, len(known["row"]))
+            self.found.crossing += int((tree.crossing & ~marks).sum())
             known = {name: column[left] for name, column in sorted_.items()}
 
     def _joined(
@@ -100,13 +108,13 @@ class _NestingBuilder:
             "created": np.concatenate(
                 [np.arange(before), ops["external"], np.zeros(others, dtype=np.int64)]
             ),
-            "alone": np.concatenate(
-                [
-                    np.zeros(before, dtype=np.bool_),
-                    self.alone[ops["name"]],
-                    np.zeros(others, dtype=np.bool_),
-                ]
-            ),
+            **{
+                name: np.concatenate([np.zeros(before, bool), of_ops, np.zeros(others, bool)])
+                for name, of_ops in (
+                    ("alone", self.alone[ops["name"]]),
+                    ("marks", self.marks[ops["name"]]),
+                )
+            },
         }
 
     def _note(self, tree: Tree, joined: dict[str, Column], known: int) -> None:
@@ -126,7 +134,6 @@ class _NestingBuilder:
         found.op_of_row.fill(order, numbers)
         self.ordered += len(order)
         found.cut += tree.cut
-        found.crossing += tree.crossing
 
     def _cover(self, tree: Tree, joined: dict[str, Column], known: int) -> None:
         """Take from the time of rows that were carried in what new rows cover.
@@ -143,9 +150,17 @@ class _NestingBuilder:
 
 
 def nesting(
-    ops: Columns, calls: Columns, memory: Columns, *, asynchronous: NDArray[np.bool_]
+    ops: Columns,
+    calls: Columns,
+    memory: Columns,
+    *,
+    asynchronous: NDArray[np.bool_],
+    marks: NDArray[np.bool_],
 ) -> Nesting:
-    """Nest all rows; `asynchronous` says by name whether operators are; see `Tree`."""
+    """Nest all rows.
+
+    By name, operators are `asynchronous`, see `Tree`, or `marks` that PyTorch makes itself.
+    """
     tables, spill = (ops, calls, memory), ops.spill
     counts = [table.count for table in tables]
     found = Nesting(
@@ -155,7 +170,9 @@ def nesting(
         end=DiskColumn(spill, ops.count, np.int64),
         self_ns=DiskColumn(spill, ops.count, np.int64),
     )
-    builder = _NestingBuilder(first=np.cumsum([0, *counts]), alone=asynchronous, found=found)
+    builder = _NestingBuilder(
+        first=np.cumsum([0, *counts]), alone=asynchronous, marks=marks, found=found
+    )
     rows = Rows(tables, threads_of(tables))
     for thread in rows.numbers():
         builder.link(rows, thread)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from profkit.convert.columns.numbering import Column
 from profkit.convert.columns.on_disk import Columns, DiskColumn
@@ -40,7 +41,7 @@ class Operators:
         """Operators, then calls of the runtime, then allocations and frees, nested by thread."""
         others = (self.gathered.columns(table) for table in ("runtime_calls", "memory_events"))
         asynchronous = self.gathered.names.matching(is_asynchronous)
-        return nesting(self.recorded, *others, asynchronous=asynchronous)
+        return nesting(self.recorded, *others, asynchronous=asynchronous, marks=self._by_name)
 
     @property
     def rows(self) -> Row:
@@ -62,12 +63,16 @@ class Operators:
         return at_or(self.index, self.parents[rows])
 
     @cached_property
+    def _by_name(self) -> NDArray[np.bool_]:
+        """Whether each name is that of an annotation of PyTorch itself."""
+        return self.gathered.names.matching(is_annotation)
+
+    @cached_property
     def annotates(self) -> DiskColumn:
         """Whether each row is an annotation."""
         # Before PyTorch 1.10 annotations had the category of operators.
-        by_name = self.gathered.names.matching(is_annotation)
         parts = self.recorded.parts()
-        kinds = (by_name[part["name"]] | (part["kind"] == ANNOTATION) for part in parts)
+        kinds = (self._by_name[part["name"]] | (part["kind"] == ANNOTATION) for part in parts)
         return DiskColumn.of(self.recorded.spill, self.recorded.count, kinds, np.bool_)
 
     @cached_property

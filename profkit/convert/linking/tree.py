@@ -58,8 +58,8 @@ class Tree:
     cut: int
     """Number of rows whose end was cut."""
 
-    crossing: int
-    """Number of rows that outlive the row around them by more, so are asynchronous."""
+    crossing: NDArray[np.bool_]
+    """Whether a row outlives the row around it by more, so is asynchronous."""
 
 
 def nested(
@@ -92,7 +92,7 @@ def nested(
         end=closed[back],
         self_ns=spare[back],
         cut=cut,
-        crossing=int(apart.sum()),
+        crossing=apart[back],
     )
 
 

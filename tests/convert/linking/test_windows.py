@@ -67,10 +67,10 @@ def scratch():
 def test_rows_that_cross_nest_as_they_do_at_once(hosts, is_sorted, scratch, monkeypatch):
     asked = [sorted(rows, key=lambda row: row[1]) if is_sorted else rows for rows in hosts]
     columns = [stored(rows, scratch) for rows in asked]
-    asynchronous = np.array([False, False, True])
+    asynchronous, marks = np.array([False, False, True]), np.array([False, True, False])
 
     def link():
-        found = nesting(*columns, asynchronous=asynchronous)
+        found = nesting(*columns, asynchronous=asynchronous, marks=marks)
         arrays = (found.op_rows, found.parent, found.end, found.self_ns)
         return [array().tolist() for array in arrays], found.cut, found.crossing
 

@@ -124,6 +124,24 @@ def test_steps_whose_number_comes_again_are_counted_on_and_the_trace_says_so(rea
     )
 
 
+@pytest.mark.parametrize(
+    ("category", "name", "noted"),
+    [
+        ("user_annotation", "Optimizer.step#SGD.step", []),
+        ("cpu_op", "aten::mm", ["1 rows end after the row around them"]),
+    ],
+)
+def test_an_optimizer_whose_hook_ends_the_step_is_no_repair(category, name, noted, read):
+    trace = read(
+        [
+            event("user_annotation", "ProfilerStep#4", 0, 100),
+            event("cpu_op", "aten::relu", 10, 20),
+            event(category, name, 80, 40),
+        ]
+    )
+    assert [note.partition(":")[0] for note in trace.notes] == noted
+
+
 def test_ranges_of_one_step_on_two_threads_stay_one_step(read):
     trace = read(
         [
