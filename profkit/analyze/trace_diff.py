@@ -15,9 +15,10 @@ from profkit.analyze.base import ByRun, Columns, Mapped, analysis
 from profkit.analyze.shared.matched_parts import Matched, matched
 from profkit.analyze.shared.paired_parts import PairedParts, paired_parts
 from profkit.analyze.shared.representative_ranks import left_out, representative
+from profkit.analyze.shared.step_times import unprofiled_mean
 from profkit.analyze.shared.waterfall import Bar, Waterfall, waterfall_of
 from profkit.core.formatting import counted, milliseconds, shortened
-from profkit.core.result import Abstention, Chart, Finding, Result, Severity, Table, table
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.core.settings import Settings
 
 KINDS = ("operator", "runtime", "kernel")
@@ -118,13 +119,14 @@ def _counted(kind: str, rows: pd.DataFrame, skip_first: int) -> tuple[pd.DataFra
 
 
 @analysis(title="Differences of traces", across="runs", mapped_by=counted_by_name)
-def analyze(mapped: Mapped, causes: ByRun | None, config: Config) -> Result:
+def analyze(mapped: Mapped, causes: ByRun | None, steps: ByRun | None, config: Config) -> Result:
     """Which causes make the step time differ, and what ran on both sides?
 
     Several runs are compared with the first; of a single run each rank is compared with the lowest.
     Operators are matched along the module tree: the same, renamed, fused, new and removed ones.
-    Intervals are over the repeats that both have. Counts and times by name are per step of a rank
-    and contain what is enclosed, as in HTA's comparison.
+    Intervals are over the repeats that both have. Where the unprofiled steps differ in the other
+    direction, the profiler slows one side more, and that is said. Counts and times by name are per
+    step of a rank and contain what is enclosed, as in HTA's comparison.
     """
     sides, left = _sides(mapped, causes or {}, config)
     if len(sides) < 2:  # noqa: PLR2004 - a comparison needs two
@@ -138,8 +140,9 @@ def analyze(mapped: Mapped, causes: ByRun | None, config: Config) -> Result:
     missing = [*left, *([] if found else [_NOT_DIVIDED])]
     # That ranks differ is no finding: what waits for the last of them is a cause.
     are_runs = base.run != others[0].run
+    unprofiled = {run: unprofiled_mean(result) for run, result in (steps or {}).items()}
     return Result(
-        findings=tuple(_finding(base.label, one) for one in found if are_runs),
+        findings=tuple(_finding(base.label, one, unprofiled) for one in found if are_runs),
         tables={**_tables(base.label, found, config), "by_name": _name_table(base.label, names)},
         charts=tuple(_charts(found)),
         drawings=differences(
@@ -333,7 +336,7 @@ def _charts(found: list[_Difference]) -> Iterator[Chart]:
     )
 
 
-def _finding(base: str, one: _Difference) -> Finding:
+def _finding(base: str, one: _Difference, unprofiled: Mapping[str, Metric | None]) -> Finding:
     kinds = [match.change for match in one.matched if match.change]
     changes = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(sorted(kinds)))
     largest = next(iter(one.why.largest(1)), None)
@@ -344,9 +347,23 @@ def _finding(base: str, one: _Difference) -> Finding:
         severity=Severity.INFO,
         message=f"{one.label} takes {milliseconds(abs(size))} ms "
         f"{'more' if size >= 0 else 'less'} per traced step than {base} ({sides}), {most}. "
-        f"Operators: {changes or 'the same'}.",
+        f"Operators: {changes or 'the same'}.{_without_profiler(base, one, unprofiled)}",
         metric="trace_diff.difference_ms",
         value=size,
         unit="ms",
         evidence={"compared": one.label, "base": base, "pairs": one.why.pairs},
+    )
+
+
+def _without_profiler(base: str, one: _Difference, unprofiled: Mapping[str, Metric | None]) -> str:
+    """Return a sentence on unprofiled steps that differ in the other direction, "" if none do."""
+    before, after = unprofiled.get(base), unprofiled.get(one.label)
+    if before is None or after is None:
+        return ""
+    more_ms = (after.value - before.value) / 1e6
+    if more_ms * one.why.difference_ms >= 0:
+        return ""
+    return (
+        f" Unprofiled steps take {milliseconds(abs(more_ms))} ms "
+        f"{'more' if more_ms > 0 else 'less'}: the profiler, or other work, slowed one of them."
     )

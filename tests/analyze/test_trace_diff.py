@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from profkit.analyze.trace_diff import Config, analyze
-from profkit.core.result import Result, Table
+from profkit.core.result import Metric, Result, Table
 from profkit.tables.schema import frame
 from profkit.testing import rows
 
@@ -19,7 +19,7 @@ def of_runs(**runs):
         rows = pd.concat([part.astype({"name": object}) for part in parts], ignore_index=True)
         rows["name"] = rows["name"].astype("category")
         frames[table] = rows.assign(run=pd.Categorical(rows["run"], list(runs)))
-    return frames
+    return frames | {"steps": None}
 
 
 def trace(*ops, kernels=(), step=0, rank=0):
@@ -97,6 +97,27 @@ def test_the_difference_is_divided_among_causes_and_operators_are_matched():
         "b takes 3 ms less per traced step than a (1 pair), most of it GPU computing: linear. "
         "Operators: 1 fused."
     )
+
+
+@pytest.mark.parametrize(
+    ("after_ns", "said"),
+    [
+        (9e6, " Unprofiled steps take 2 ms more: the profiler, or other work, slowed one of them."),
+        (6e6, ""),
+    ],
+)
+def test_unprofiled_steps_that_differ_the_other_way_are_said(after_ns, said):
+    def timed(ns):
+        title = "Unprofiled step time, median"
+        return Result(
+            metrics={"step_time_ns": Metric(value=ns, unit="ns", title=title, better="lower")},
+            tables={"per_repeat": Table(title="", columns=("repeat", "mean_ns"), rows=((0, ns),))},
+        )
+
+    runs = of_causes(a=causes((0, "mm", "gemm", 5.0)), b=causes((0, "mm", "gemm", 3.0)))
+    runs["steps"] = {"a": timed(7e6), "b": timed(after_ns)}
+    result = analyze.run(**runs, config=Config())
+    assert result.findings[0].message.endswith(f"Operators: the same.{said}")
 
 
 def test_ranks_of_a_single_run_have_causes_of_their_difference():
