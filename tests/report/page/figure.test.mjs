@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { figureOf, quantile, firstChoice } from "../../../profkit/report/assets/page/charts/figure.js";
+import { layoutOf } from "../../../profkit/report/assets/page/charts/layout.js";
 import { madeTable } from "../../../profkit/report/assets/page/model.js";
 import { shortened } from "../../../profkit/report/assets/page/format.js";
 
@@ -20,6 +21,15 @@ test("bars stand at their names, in the unit of the largest", () => {
   assert.equal(shown.upTitle, "Time (ms)");
   assert.deepEqual(shown.series[0].points.map((p) => [p.at, p.low, p.high]), [[0, 0, 2], [1, 0, 0.5]]);
   assert.deepEqual(shown.series[0].points[0].words, ["mm", "Time: 2.00 ms (2,000,000 ns)"]);
+});
+
+test("no two marks of an axis have one text", () => {
+  const shown = figureOf({ ...plain, kind: "scatter", x: 1, y: [2] },
+    table([["Run", ""], ["Memory", "bytes"], ["Rate", "count"]],
+      [["a", 316 * 2 ** 20 + 5000, 1714], ["b", 318 * 2 ** 20 + 9000, 5521]]), 10);
+  const texts = layoutOf(shown, { width: 800 }, null).acrossMarks.map((mark) => mark.text);
+  assert.equal(texts.includes("316.5"), true);
+  assert.equal(new Set(texts).size, texts.length);
 });
 
 test("bars beyond the most are counted, not drawn", () => {

@@ -1,6 +1,6 @@
 // Room for titles, names and the legend around the drawing, and the axes in it.
 
-import { decimals, shortened } from "../format.js";
+import { shortened } from "../format.js";
 import { domainOf, multiples, scaleOf, ticks } from "./scale.js";
 
 /** @typedef {import("./figure.js").Figure} Figure */
@@ -56,7 +56,7 @@ export function layoutOf(figure, look, window) {
   const upDomain = domainOf(heightsOf(figure), figure.log.up, figure.kind !== "scatter");
   if (figure.horizontal && figure.names) return sideways(figure, width, legend, top, upDomain);
   const bottomTitle = figure.acrossTitle ? TITLE : 4;
-  const upTexts = numbersOn(upDomain, figure.log.up, 6).map(decimals);
+  const upTexts = numbersOn(upDomain, figure.log.up, 6).map(plain);
   const left = 12 + (figure.upTitle ? TITLE : 0) + LETTER * longest(upTexts);
   const names = figure.names?.map((name) => shortened(name, MOST_LETTERS)) ?? null;
   const band = names ? (width - left - 16) / Math.max(1, names.length) : 0;
@@ -78,7 +78,7 @@ export function layoutOf(figure, look, window) {
     acrossMarks: names
       ? names.map((text, index) => ({ at: across(index), text }))
       : acrossNumbers(figure, domain, inner).map((value) => ({
-        at: across(value), text: figure.marked ? String(value) : decimals(value),
+        at: across(value), text: figure.marked ? String(value) : plain(value),
       })),
     upMarks: upMarks(upDomain, figure.log.up, 6, up),
   };
