@@ -7,6 +7,7 @@ from profkit.report.column_labels import columns
 from profkit.report.labelled_values import Item
 from profkit.report.verdict_text import (
     confidence,
+    gain,
     is_about_step,
     nothing_found,
     other_parts,
@@ -80,9 +81,7 @@ def _action(action: Action, cause: Cause | None, verdict: Verdict) -> verdict_vi
         title=action.title,
         cause=action.cause,
         cause_title="" if cause is None else cause.title,
-        gain=f"up to {milliseconds(action.gain_ms)} of {milliseconds(verdict.traced_ms)} ms less"
-        if action.gain_ms
-        else "Gain not known",
+        gain=gain(action, verdict.traced_ms) or "Gain not known",
         advice=action.advice,
         place=action.place,
         confidence=action.confidence.value,

@@ -47,7 +47,8 @@ def _lines(verdict: Verdict, width: int, most: int) -> list[str]:
     if verdict.traced_ms > 0:
         found += bar(step_parts(verdict.causes), verdict.traced_ms, width)
     for number, action in enumerate(verdict.actions, start=1):
-        found += _fitting([f"{number}  {_title(action)}.", *_sentences(action.advice)], width, most)
+        title = _title(action, verdict.traced_ms)
+        found += _fitting([f"{number}  {title}.", *_sentences(action.advice)], width, most)
     if not verdict.actions and verdict.traced_ms > 0:
         found += _wrapped(nothing_found(verdict), width)
     for title, part, advice in other_parts(verdict):
@@ -172,10 +173,18 @@ def _drawn(parts: Sequence[Cause], step_ms: float, width: int) -> tuple[str, str
     return f"|{'|'.join(drawn)}|", f" {'  '.join(below)}" if below else ""
 
 
-def _title(action: Action) -> str:
-    gain = f"up to {milliseconds(action.gain_ms)} ms less: " if action.gain_ms else ""
+def gain(action: Action, traced_ms: float) -> str:
+    """Return what an action gains of a traced step, "" where that is not known."""
+    if not action.gain_ms:
+        return ""
+    return f"up to {milliseconds(action.gain_ms)} of {milliseconds(traced_ms)} ms less"
+
+
+def _title(action: Action, traced_ms: float) -> str:
+    known = gain(action, traced_ms)
     is_line = ".py(" in action.place and action.place not in action.advice
-    return f"{gain}{action.title}{f', {action.place}' if is_line else ''}"
+    said = f"{known}: " if known else ""
+    return f"{said}{action.title}{f', {action.place}' if is_line else ''}"
 
 
 def _sentences(text: str) -> list[str]:
