@@ -1,12 +1,22 @@
-"""Whether a step costs what the step time says, of which it is the median or the mean."""
+"""Whether the time is that of steps, and one costs what the step time says."""
 
 from collections.abc import Iterator
 from statistics import fmean
 
-from profkit.analyze.shared.step_times import UNEVEN, is_mean_of_uneven
+from profkit.analyze.shared.step_times import BETWEEN_STEPS, UNEVEN, is_mean_of_uneven
 from profkit.core.formatting import duration
 from profkit.core.result import Result
 from profkit.core.verdict import Trust
+
+
+def between_steps(steps: Result | None) -> Iterator[Trust]:
+    """Yield the check that fails if much of the time passes between steps."""
+    if steps and (found := steps.metrics.get(BETWEEN_STEPS)):
+        message = (
+            f"{found.value:.0%} of the time passes between steps, as in evaluation: the step time, "
+            "and all causes, leave that out."
+        )
+        yield Trust(check="between steps", passed=False, message=message)
 
 
 def uneven_steps(steps: Result | None) -> Iterator[Trust]:

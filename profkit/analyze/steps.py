@@ -12,8 +12,10 @@ from profkit.analyze._steadiness import by_repeat, unknown, unsettled, unsteady
 from profkit.analyze.base import ByTool, analysis
 from profkit.analyze.shared.step_times import (
     BASELINE,
+    BETWEEN_STEPS,
     StepTime,
     baseline_or_first,
+    between_steps_share,
     slowest_rank,
     step_time,
     step_time_title,
@@ -47,6 +49,9 @@ class Config(Settings):
 
     warn_warm_up: float = 0.05
     """...and that of the first counted steps from the later ones; both only if not by chance."""
+
+    warn_between_steps: float = 0.1
+    """Share of the time between steps, as of evaluation, from which on it is a number."""
 
     confidence: float = 0.95
     """Probability that intervals contain the true value; what is less certain is not reported."""
@@ -87,6 +92,7 @@ def analyze(steps: ByTool, config: Config, causes: Result | None = None) -> Resu
     metrics = {
         "step_time_ns": _step_time(typical, times, tool, config),
         **_with_repeats(metrics, per_repeat, clock, times, config),
+        **(_between_steps(kept, config) if tool == BASELINE else {}),
     }
     shown = {
         "Step times of each rank": ("per_rank", per_rank),
@@ -251,6 +257,14 @@ def _metrics(
         for name, value, unit, better, title in values
         if np.isfinite(value)
     }
+
+
+def _between_steps(kept: pd.DataFrame, config: Config) -> dict[str, Metric]:
+    """Return the metric of what passes between steps where that is much, by its name."""
+    share = between_steps_share(kept)
+    title = "Time between steps, of all, unprofiled"
+    found = Metric(value=share, unit="share", title=title, better="lower")
+    return {BETWEEN_STEPS: found} if share >= config.warn_between_steps else {}
 
 
 def _step_time(typical: StepTime, times: Mapping[int, Times], tool: str, config: Config) -> Metric:

@@ -1,4 +1,7 @@
+import itertools
 from dataclasses import replace
+
+import pytest
 
 from profkit import testing
 from profkit.analyze import steps
@@ -33,6 +36,18 @@ def table(*rows):
 
 def run(tables, **settings):
     return testing.run(steps.analyze, steps=tables, **{"skip_first": 0} | settings)
+
+
+@pytest.mark.parametrize(("gap_ms", "share"), [(0.9, None), (2, None), (25, 0.5)])
+def test_time_between_steps_is_a_number_where_it_is_much(gap_ms, share):
+    every = itertools.product((0, 1), (0, 1), range(5), [10])
+    even = table(*every)
+    # Behind every second of five steps.
+    begun = ORIGIN + even["step"] * 10 * MS + even["step"] // 2 * int(gap_ms * MS)
+    moved = even.assign(start_ns=begun, end_ns=begun + 10 * MS)
+    found = run({"baseline": moved}).metrics.get("between_steps_share")
+    assert (found and found.value) == share
+    assert "between_steps_share" not in run({"torch_profiler": moved}).metrics
 
 
 def test_the_slowest_rank_is_the_clock():

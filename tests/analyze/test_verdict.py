@@ -8,6 +8,7 @@ import pytest
 
 from profkit.analyze import steps as step_times
 from profkit.analyze import verdict
+from profkit.analyze.shared.step_times import BETWEEN_STEPS
 from profkit.core.result import Abstention, Metric, Result, Table
 from profkit.core.verdict import Confidence, Limiter
 from profkit.report import verdict_text
@@ -137,6 +138,19 @@ def test_a_headline_that_is_too_long_loses_a_part_and_stays_a_sentence():
         causes=causes({name: 80, "cpu_operators": 20}), steps=steps, unprofiled=[{"step": 0}]
     )
     assert found.headline == "python 80 of 100 ms per traced step."
+
+
+def test_time_that_passes_between_steps_is_said_first():
+    number = Metric(value=0.87, unit="share", title="")
+    metrics = {"step_time_ns": Metric(value=80e6, unit="ns", title=""), BETWEEN_STEPS: number}
+    found = judged(
+        causes=causes({"python": 100}), steps=Result(metrics=metrics), unprofiled=[{"step": 0}]
+    )
+    assert found.confidence is Confidence.MEDIUM
+    assert found.trust[0].message == (
+        "87% of the time passes between steps, as in evaluation: the step time, and all causes, "
+        "leave that out."
+    )
 
 
 def test_a_little_start_up_is_not_what_the_headline_tells():

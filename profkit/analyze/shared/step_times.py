@@ -14,9 +14,13 @@ from profkit.core.result import Abstention, Metric, Result
 
 _MS = 1e6
 _FEWEST, _LEAST_SHARE, _MOSTLY = 10, 0.1, 0.5
+_A_GAP_NS = 1_000_000
 
 BASELINE = "baseline"
 """The tool that records only the steps."""
+
+BETWEEN_STEPS = "between_steps_share"
+"""The metric of `between_steps_share`, where that is much."""
 
 UNEVEN = 1.4
 """How many times as long as another a time is at least that is far from it."""
@@ -178,3 +182,15 @@ def with_step_times(rows: pd.DataFrame, skip_first: int) -> pd.DataFrame:
     """Return the steps that count, with their `step_time_ns`."""
     kept = rows[rows["step"] >= skip_first]
     return kept.assign(step_time_ns=kept["end_ns"] - kept["start_ns"])
+
+
+def between_steps_share(rows: pd.DataFrame) -> float:
+    """Return the share of the time that passes between steps, as in evaluation.
+
+    Gaps under `_A_GAP_NS`, in which the clocks of steps themselves are read, count as none.
+    """
+    begun = rows.sort_values("start_ns").groupby(["rank", "repeat"], observed=True)["start_ns"]
+    gaps = (begun.shift(-1).reindex(rows.index) - rows["end_ns"]).fillna(0)
+    gaps = gaps.where(gaps >= _A_GAP_NS, 0)
+    whole = float((gaps + rows["end_ns"] - rows["start_ns"]).sum())
+    return float(gaps.sum()) / whole if whole > 0 else 0.0
