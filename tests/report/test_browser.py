@@ -255,6 +255,20 @@ def test_the_page_never_scrolls_sideways(chromium, demo_report, width):
     found.page.context.close()
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_button_of_the_search_is_one_line_high(chromium, demo_report, width):
+    page = opened(chromium, demo_report, width).page
+    heights = [
+        page.get_by_role("button", name=name, exact=True).evaluate(
+            "button => [button.scrollHeight - button.clientHeight, button.offsetHeight]"
+        )
+        for name in ("Search", "Dark theme")
+    ]
+    assert heights[0] == heights[1]
+    assert heights[0][0] == 0
+    page.context.close()
+
+
 def test_the_theme_follows_the_system_and_the_button_and_is_remembered(chromium, demo_report):
     found = opened(chromium, demo_report, scheme="dark")
     page = found.page
