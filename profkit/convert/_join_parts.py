@@ -151,7 +151,8 @@ def _with_offsets(group: Sequence[Part]) -> Iterator[Part]:
         return
     rows: Counter[str] = Counter()
     launched = _Seen(columns=_CORRELATIONS, tables=tuple(schema.TABLES))
-    steps = _Seen(columns=("step",), tables=(STEPS,))
+    # Steps with consecutive numbers follow one another: the time between two files is of no step.
+    steps = _Seen(columns=("step",), tables=(STEPS,), between=1)
     for part in group:
         offsets = {column: rows[table] for column, table in _ROWS.items()}
         rows.update(part.rows)
@@ -167,6 +168,8 @@ class _Seen:
 
     columns: tuple[str, ...]
     tables: tuple[str, ...]
+    between: int = 0
+    """Ids that stay free before those of a part that were moved."""
     spans: list[tuple[int, int]] = field(default_factory=list)
     """The least and the largest in each file."""
 
@@ -177,7 +180,8 @@ class _Seen:
             return 0
         least, most = min(span[0] for span in found), max(span[1] for span in found)
         clash = any(least <= last and first <= most for first, last in self.spans)
-        moved = max(last for _, last in self.spans) + 1 - least if clash else 0
+        free = max((last for _, last in self.spans), default=0) + 1 + self.between
+        moved = free - least if clash else 0
         self.spans.append((least + moved, most + moved))
         return moved
 

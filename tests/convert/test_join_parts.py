@@ -118,14 +118,14 @@ def test_ids_that_go_on_by_themselves_in_the_next_file_stay(part, tmp_path):
     assert [part.notes for part in with_unique_ids(parts)] == [(), ()]
 
 
-def test_steps_whose_numbers_come_again_in_the_next_file_count_on(part, tmp_path):
+def test_steps_whose_numbers_come_again_in_the_next_file_count_on_after_a_gap(part, tmp_path):
     tables = {
         "steps": [{"rank": 0, "step": step} for step in (2, 3)],
         "kernels": [{"rank": 0, "step": step} for step in (-1, 3)],
     }
     parts = [part("a", 0, **tables), part("b", 0, **tables)]
-    assert rows(tmp_path, "steps", parts, "step") == [(2,), (3,), (4,), (5,)]
-    assert rows(tmp_path, "kernels", parts, "step") == [(-1,), (3,), (-1,), (5,)]
+    assert rows(tmp_path, "steps", parts, "step") == [(2,), (3,), (5,), (6,)]
+    assert rows(tmp_path, "kernels", parts, "step") == [(-1,), (3,), (-1,), (6,)]
     note = "Steps have numbers of an earlier file of this rank: they count on from there."
     assert [part.notes for part in with_unique_ids(parts)] == [(), (note,)]
 
