@@ -127,7 +127,14 @@ def produce(
             save_selection(dag.plan.overrides, [run.name for run in dag.plan.runs])
             answer = [REPORT] if args.quiet else _answer(dag)
             sys.stdout.writelines(f"{line}\n" for line in answer)
-            return _status_of_program(dag) if link else 0
+            status = _status_of_program(dag) if link else 0
+            if status and not args.quiet:
+                names = " ".join(run.name for run in dag.plan.runs)
+                sys.stderr.write(
+                    "note: all of this was recorded before; to record it again:"
+                    f" profkit clean --yes {names}\n"
+                )
+            return status
         notes = [] if args.quiet else [*notes_on_jobs(dag), *damages(dag)]
         sys.stderr.writelines(f"note: {note}\n" for note in notes)
         words = [*_words(dag.plan, where or _here(args), [str(REPORT)]), *extra]
