@@ -21,7 +21,7 @@ _STEPS = {
 _LINES = {
     "nsys": "add `--python-sampling=true`",
     "trace": "add `with_stack=True`",
-    "": "set `tools.torch_profiler.with_stack=true`",
+    "": "use `tool=torch_profiler tools.torch_profiler.with_stack=true`",
 }
 _REMEDIES = {
     "GPU": {"nsys": "add `--trace=cuda,nvtx`", "": "add `ProfilerActivity.CUDA`"},

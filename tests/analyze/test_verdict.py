@@ -11,6 +11,7 @@ from profkit.analyze import verdict
 from profkit.analyze.shared.step_times import BETWEEN_STEPS
 from profkit.core.result import Abstention, Metric, Result, Table
 from profkit.core.verdict import Confidence, Limiter
+from profkit.planning.cache import load
 from profkit.report import verdict_text
 from profkit.report.verdict_text import step_time
 from profkit.testing import run
@@ -569,6 +570,15 @@ def test_what_to_record_is_said_in_the_words_of_the_tool(imported, words):
     found = on({"gpu_idle.start_up.cudaFree": 90}, checks=few, imported=imported)
     assert words in found.actions[0].advice
     assert "prof.step" not in found.actions[0].advice
+
+
+def test_what_to_record_names_the_tool_that_may_not_have_been_used(tmp_path, monkeypatch):
+    found = on({"not_recorded": 100}, imported="")
+    words = "tool=torch_profiler tools.torch_profiler.with_stack=true"
+    assert found.actions[0].advice == f"Record again, and use `{words}`."
+    monkeypatch.chdir(tmp_path)
+    (made,) = load(words.split()).runs
+    assert list(made.tools) == ["baseline", "torch_profiler"]
 
 
 def test_what_is_silenced_is_not_said_to_be_unrecorded():
