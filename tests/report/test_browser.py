@@ -358,6 +358,23 @@ def test_a_bar_opens_all_that_is_known_of_its_name(watched):
     watched.page.keyboard.press("Escape")
 
 
+def test_the_keys_of_a_dialog_do_nothing_behind_it(chromium, demo_report):
+    found = opened(chromium, demo_report)
+    page = found.page
+    show(page, "#/compute?details.of=aten%3A%3Aaddmm")
+    page.locator("#details").wait_for()
+    page.keyboard.press("?")
+    page.keyboard.press("1")
+    page.keyboard.press("Escape")
+    assert not page.locator("#keys").is_visible()
+    assert page.locator("#details").is_visible()
+    page.keyboard.press("Escape")
+    page.locator("#details").wait_for(state="hidden")
+    assert page.evaluate("location.hash").startswith("#/compute")
+    assert found.complaints == []
+    page.context.close()
+
+
 def test_keys_turn_the_views_and_the_runs_and_are_listed(chromium, demo_report):
     page = opened(chromium, demo_report).page
     page.keyboard.press("2")
