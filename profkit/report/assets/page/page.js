@@ -159,10 +159,9 @@ function clear() {
 /** @param {KeyboardEvent} event */
 function pressed(event) {
   const { target, key } = event;
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if (target instanceof HTMLInputElement || target instanceof HTMLSelectElement) return;
   // The keys of the page are not those of a dialog in front of it, which Escape closes.
-  if (document.querySelector("dialog:modal")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector(":modal")) return;
+  if (target instanceof HTMLInputElement || target instanceof HTMLSelectElement) return;
   const views = viewsOf(current.run);
   /** @type {Record<string, () => void>} */
   const acts = { "/": () => openSearch(), ">": () => openSearch(">"), "?": openKeys,
