@@ -176,6 +176,14 @@ def functions(python_calls: pd.DataFrame) -> NDArray[np.object_]:
     return np.where(own_lines(python_calls) == names, made[text.codes.to_numpy()], "")
 
 
+def calls_of(python_calls: pd.DataFrame, place: str) -> Chosen:
+    """Choose the calls of the function that `place` is a line of, whichever of its lines."""
+    names = python_calls["name"].astype(object).to_numpy()
+    own = functions(python_calls)
+    is_own = (own == _LINE.sub("", place)) & (own != "")
+    return np.asarray((names == place) | is_own, dtype=np.bool_)
+
+
 def innermost_line(python_calls: pd.DataFrame, instants: "pd.Series[int]") -> Chosen:
     """Choose the calls at the program's line in which most of the `instants` are.
 

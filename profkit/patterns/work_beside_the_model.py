@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from profkit.core.verdict import Confidence
 from profkit.patterns._python_calls import (
     MODEL,
+    calls_of,
     contained,
     functions,
     least_ns,
@@ -49,8 +50,9 @@ def match(
             continue
         said.add(spent.place)
         inside = cpu_ops[within(cpu_ops, python_calls[calls]) & equal(cpu_ops, "kind", "operator")]
-        count = round(len(inside) / step.count)
-        are_many = count >= _MANY and spent.gain_ns < _SHORT_NS * len(inside)
+        called = int(within(inside, python_calls[calls_of(python_calls, spent.place)]).sum())
+        count = round(called / step.count)
+        are_many = count >= _MANY and spent.gain_ns < _SHORT_NS * called
         if _has_gradients(inside, cpu_ops) and not are_many:
             continue
         yield Match(

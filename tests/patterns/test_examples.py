@@ -122,6 +122,25 @@ def test_a_function_that_calls_many_short_operators_is_to_call_few():
     assert match.advice.startswith("train.py(9): penalty calls 400 operators per step")
 
 
+def test_operators_beside_the_model_are_counted_where_the_named_function_calls_them():
+    example = examples("work_beside_the_model")
+    called, penalty = example.called, example.PENALTY
+    # The line of the loop holds a function with operators, and a slower one without.
+    line = called(20_000, 500_000, "train.py(31): main", 1_000)
+    calls = [
+        *example.FOUND["python_calls"][:2],
+        line | {"call": 2},
+        called(21_000, 300_000, "train.py(20): rollout", 1_000) | {"call": 3},
+        called(301_000, 499_000, penalty, 190_000) | {"call": 4},
+        called(510_000, 600_000, "train.py(31): main", 1_000) | {"call": 5},
+    ]
+    short = [op(22, "aten::mul", 10) | span(22_000 + n, 22_001 + n) for n in range(250)]
+    given = {**example.FOUND, "cpu_ops": short}
+    matches = found(patterns()["work_beside_the_model"], **{**given, "python_calls": calls})
+    assert [match.place for match in matches] == [penalty]
+    assert "operators per step" not in matches[0].advice
+
+
 @pytest.mark.parametrize(
     ("lasts_ns", "gain_ns", "where"),
     [(210_000, 210_000, "main.py(5): read"), (9_000_000, 90_000, "in the step")],
