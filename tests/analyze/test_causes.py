@@ -440,6 +440,18 @@ def test_the_same_part_of_another_step_says_what_was_not_looked_at(others, place
     assert tree(divided(**PHASES, samples=samples))["python"]["place"] == place
 
 
+def test_what_fills_a_long_time_between_phases_says_nothing_of_short_ones_of_its_kind():
+    forwards = [(20, 200), (210, 300), (310, 400), (800, 990)]
+    ops = [op(0, 0, 990, "ProfilerStep#5", kind="annotation")]
+    ops += [mark(start, end, "forward") for start, end in forwards]
+    model = "train.py(5): main;model.py(2): forward"
+    samples = sampled([150, 250, 350, 900], model)
+    returns = sampled([500, 600, 700, 5000], "train.py(6): main;train.py(9): returns")
+    seen = seen_stacks(frame("python_samples", samples + returns), frame("cpu_ops", ops))
+    of_returns = seen[seen["stack"].astype(str).str.endswith("returns")]
+    assert ((of_returns[["start_ns", "end_ns"]] - ORIGIN_NS) // US).min().tolist() >= [400, 400]
+
+
 def test_looks_at_the_model_in_other_steps_tell_of_phases_at_their_line():
     stack = "train.py(5): main;torch/nn/modules/module.py(9): _call_impl"
     samples = frame("python_samples", sampled([200, 5000, 6000], stack))

@@ -1,5 +1,6 @@
 """Calls of Python functions as sampled stacks show them, for recordings without real ones."""
 
+import math
 import re
 from collections.abc import Iterator
 from itertools import takewhile
@@ -19,6 +20,10 @@ _LONGEST_GAPS = 5
 _IDLE = 0.1
 _KEPT = 0.5
 _FEWEST = 2
+_TIMES_AS_LONG = 4
+"""A time between two phases that lasts longer than this is used for something else than others of
+its kind, as the one after a loop that calls the model."""
+
 _COLUMNS = ("caller", "name", "start_ns", "end_ns")
 _SEEN = ("tid", "start_ns", "end_ns", "stack")
 _NOT_BETWEEN = re.compile(
@@ -39,7 +44,8 @@ def seen_stacks(samples: pd.DataFrame, ops: pd.DataFrame) -> pd.DataFrame:
     that kept the interpreter from looking.
 
     No stack reaches beyond the phase, or the time between two phases, that it was seen in. One that
-    was never looked at has what was seen in those of other steps, if that is more than one sample.
+    was never looked at has what was seen in others of its kind, those of other steps mostly, if
+    that is more than one sample; a time between phases only if they are not far longer.
     """
     rows = samples.sort_values("time_ns", kind="stable")
     if len(rows) <= 1:
@@ -151,49 +157,53 @@ def _limits(
 def _elsewhere(
     rows: pd.DataFrame, known: Stretches, at: NDArray[np.int64]
 ) -> Iterator[tuple[int, int, str]]:
-    """Yield start, end and stack of what was seen in other steps, for stretches without a sample.
+    """Yield start, end and stack of what was seen in others, for stretches without a sample.
 
     They are parted among these samples, in the order in which those lay in theirs.
     """
     pools = _pools(rows, known, at)
     seen = np.zeros(len(known.spans), dtype=np.bool_)
     seen[at[at >= 0]] = True
+    are_between = known.are_between
     for number in np.flatnonzero(~seen):
-        pool = pools.get(known.kinds[number], [])
+        start, end = known.spans[number].tolist()
+        most = _TIMES_AS_LONG * (end - start) if are_between[number] else math.inf
+        pool = [stack for _, stack, ns in pools.get(known.kinds[number], []) if ns <= most]
         if len(pool) >= _FEWEST:
-            start, end = known.spans[number].tolist()
             parts = range(len(pool) + 1)
             edges = [start + (end - start) * part // len(pool) for part in parts]
-            yield from zip(edges[:-1], edges[1:], (stack for _, stack in pool), strict=True)
+            yield from zip(edges[:-1], edges[1:], pool, strict=True)
 
 
 def _pools(
     rows: pd.DataFrame, known: Stretches, at: NDArray[np.int64]
-) -> dict[str, list[tuple[float, str]]]:
-    """Return for each kind of stretch how far into one its samples were, and their stacks.
+) -> dict[str, list[tuple[float, str, int]]]:
+    """Return for each kind of stretch its samples: how far into one, stack, and its length in ns.
 
-    A sample of a step that was not traced counts wherever the program was at the same line; at a
-    line that is not known otherwise, in the longest of the times between phases.
+    A sample of a step that was not traced counts wherever the program was at the same line, as one
+    of the shortest of these; at a line that is not known otherwise, in all the times between phases
+    of the kind that has most of the time.
     """
     times = rows["time_ns"].to_numpy(np.int64)
     stacks = [str(stack) for stack in rows["stack"].astype(object)]
     lines = {stack: _own_frames(stack) for stack in set(stacks)}
-    pools: dict[str, list[tuple[float, str]]] = {}
-    kinds_of: dict[str, set[str]] = {}
+    pools: dict[str, list[tuple[float, str, int]]] = {}
+    kinds_of: dict[str, dict[str, int]] = {}
     for number in np.flatnonzero(at >= 0):
-        kind, (start, end) = known.kinds[at[number]], known.spans[at[number]]
-        pools.setdefault(kind, []).append(((times[number] - start) / (end - start), stacks[number]))
-        kinds_of.setdefault(lines[stacks[number]], set()).add(str(kind))
+        kind, (start, end) = str(known.kinds[at[number]]), known.spans[at[number]].tolist()
+        part = (int(times[number]) - start) / (end - start)
+        pools.setdefault(kind, []).append((part, stacks[number], end - start))
+        lengths_of = kinds_of.setdefault(lines[stacks[number]], {})
+        lengths_of[kind] = min(lengths_of.get(kind, end - start), end - start)
     lengths = pd.Series(known.spans[:, 1] - known.spans[:, 0])[known.are_between]
     by_kind = lengths.groupby(known.kinds[known.are_between]).sum()
     longest = str(by_kind.idxmax()) if len(by_kind) else ""
     for number in np.flatnonzero(at < 0):
         stack = stacks[number]
-        kinds = kinds_of.get(lines[stack], {longest})
-        if _NOT_BETWEEN.search(stack):
-            kinds = {kind for kind in kinds if kind and not kind.startswith(BETWEEN)}
-        for kind in kinds:
-            pools.setdefault(kind, []).append((0.5, stack))
+        for kind, length in kinds_of.get(lines[stack], {longest: 0}).items():
+            is_phase = kind and not kind.startswith(BETWEEN)
+            if is_phase or not _NOT_BETWEEN.search(stack):
+                pools.setdefault(kind, []).append((0.5, stack, length))
     return {kind: sorted(pool) for kind, pool in pools.items()}
 
 
