@@ -15,6 +15,7 @@ from tests.patterns.examples import (
     recomputed_forward,
     scalars_in_a_loop,
     unfused_attention,
+    unused_gradients,
     workers_restarted,
 )
 from tests.patterns.recorded import causes, op, python
@@ -222,6 +223,14 @@ def test_the_line_that_calls_an_optimizer_is_the_place_of_it(outermost, where):
     example = examples("unfused_optimizer")
     (match,) = found(patterns()["unfused_optimizer"], **example.FOUND, python_calls=calls)
     assert match.place == where
+
+
+def test_of_two_models_of_the_same_shapes_the_one_that_is_not_trained_is_counted():
+    trained = unused_gradients.update(100, "aten::_fused_adamw_", [*unused_gradients.SHAPES])
+    rows = [*unused_gradients.ALL, *trained]
+    (match,) = found(patterns()["unused_gradients"], cpu_ops=rows)
+    assert (match.evidence["unused_gradients"], match.evidence["share_of_parameters"]) == (4, 0.5)
+    assert match.evidence["largest"] == "[512, 512]"
 
 
 def test_the_line_that_checkpoints_is_the_place_even_of_a_single_layer():
