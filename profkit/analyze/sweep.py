@@ -22,6 +22,7 @@ from profkit.core.settings import Settings
 _TWO = 2
 _NS_PER_S = 1e9
 _STEPS = "Steps per second"
+_BY_BATCH = "Throughput by the batch"
 _FRONT = "Pareto front"
 _TITLES = {STEP_TIME: "Step time", PEAK_MEMORY: "Peak memory"}
 
@@ -93,7 +94,9 @@ def analyze(
     best = max(points, key=lambda point: point.speed.value)
     slower = _slower(points, best, config.confidence)
     rows = pd.DataFrame(_rows(points, best, slower, config))
-    tables = {"runs": table(rows, title="Runs of the sweep")}
+    counted_how = "By the batch: the workload does not say how many samples a step has."
+    note = counted_how if best.speed.title == _BY_BATCH else ""
+    tables = {"runs": table(rows, title="Runs of the sweep", note=note)}
     charts: tuple[Chart, ...] = ()
     if all(math.isfinite(point.memory) for point in points):
         tables["pareto"] = _front(rows, _column(best.speed))
@@ -135,7 +138,7 @@ def _speed(steps: ByRun, choices: Mapping[str, Mapping[str, Value]], run: str) -
     return Metric(
         value=samples * _NS_PER_S / times.value,
         unit="per_s",
-        title="Throughput by the batch" if has_batch else _STEPS,
+        title=_BY_BATCH if has_batch else _STEPS,
         better="higher",
         by_repeat=by_repeat,
     )
@@ -403,5 +406,5 @@ def _unsure(
 
 def _said(point: Point) -> str:
     """Return the throughput of a run, for example ``1,234 samples/s``."""
-    of = "steps" if point.speed.title == _STEPS else "samples"
-    return f"{point.speed.value:,.4g} {of}/s"
+    of = {_STEPS: "steps/s", _BY_BATCH: "samples/s by the batch"}
+    return f"{point.speed.value:,.4g} {of.get(point.speed.title, 'samples/s')}"
