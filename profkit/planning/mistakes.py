@@ -210,6 +210,12 @@ def unknown_key(key: str, config: DictConfig) -> ConfigError:
         return ConfigError(f"{key}: a new variable", hint=f"write +{key}=VALUE")
     if close := difflib.get_close_matches(key, keys, n=1, cutoff=0.75):
         return ConfigError(f"no such key: {key}", hint=f"did you mean {close[0]!r}?")
+    section, *names = key.split(".")
+    entries = [one.partition(".")[2] for one in keys if one.count(".") == 1]
+    for group, of_group in _ENTRIES.items():
+        if section == of_group and len(names) > 1 and names[0] not in entries:
+            hint = f"{names[0]} is none of the {of_group} of this run; add it: +{group}={names[0]}"
+            return ConfigError(f"no such key: {key}", hint=hint)
     folder, _, word = key.rpartition(".")
     siblings = [key.rpartition(".")[2] for key in keys if key.rpartition(".")[0] == folder]
     return ConfigError(f"no such key: {key}", hint=nearest(word, siblings or _tops(keys)))

@@ -50,6 +50,10 @@ FEW = "analysis=[steps]"
         (["bach=2"], "no such key: bach\n  hint: did you mean 'batch'?"),
         (["+nosuch=2"], "no such key: nosuch\n  hint: choose from: analyses, analysis, batch, "),
         (["launcher.env.NEW=2"], "a new variable\n  hint: write +launcher.env.NEW=VALUE"),
+        (
+            ["tool=nsys", "tools.py_spy.rate=50"],
+            "hint: py_spy is none of the tools of this run; add it: +tool=py_spy",
+        ),
         (["model.layrs=2"], "no such key: model.layrs\n  hint: did you mean 'model.layers'?"),
         (["~model"], "~model: a run has one model\n  hint: choose from: cnn_small, "),
         (["~workload"], "~workload: a run has one workload\n  hint: choose from: infer, script, "),
