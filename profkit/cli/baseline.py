@@ -23,7 +23,8 @@ def main(argv: Sequence[str]) -> None:
     actions = parser.add_subparsers(dest="action", required=True)
     save = actions.add_parser("save", help=f"keep the numbers of a run in {BASELINES}/NAME.json")
     save.add_argument("name", help="name of the baseline; one of that name is replaced")
-    save.add_argument("run", nargs="?", help="name of a run; the newest one if left out")
+    about = "name of a run; the first of the last selection if left out"
+    save.add_argument("run", nargs="?", help=about)
     actions.add_parser("list", help="list the baselines")
     args = parser.parse_args(argv)
     if args.action == "list":

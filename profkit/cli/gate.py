@@ -91,7 +91,8 @@ def main(argv: Sequence[str]) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    about = "name of a run, or without --against of a comparison; the newest one if left out"
+    about = "name of a run, the first of the last selection if left out; without --against of a"
+    about += " comparison, the newest one if left out"
     parser.add_argument("run", nargs="?", help=about)
     parser.add_argument(
         "--against",

@@ -149,7 +149,7 @@ def _listed(names: Sequence[str], most: int = 8) -> str:
 
 
 def last_selected() -> list[RunFolder]:
-    """Return the runs of the last selection, the newest first; of all runs if that is not known.
+    """Return the runs of the last selection in its order; all, the newest first, if none is known.
 
     Raises `InputError` if there is no run.
     """
@@ -159,5 +159,5 @@ def last_selected() -> list[RunFolder]:
             f"{Path.cwd()}: no results here",
             hint="profkit profile -- COMMAND makes a run; profkit show FILE reads a recording",
         )
-    selected = set(last_runs())
-    return [run for run in runs if run.name in selected] or runs
+    by_name = {run.name: run for run in runs}
+    return [by_name[name] for name in last_runs() if name in by_name] or runs

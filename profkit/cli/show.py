@@ -20,7 +20,7 @@ _REPORT = Path("results/report.html")
 def main(argv: Sequence[str]) -> None:
     """Print the answer on one run, or on files of one."""
     parser = argparse.ArgumentParser(prog="profkit show", description=__doc__)
-    about = "name of a run, or how it begins, or its folder; the newest of the last selection"
+    about = "name of a run, or how it begins, or its folder; the first of the last selection"
     about += " if left out. Or traces, memory snapshots, reports of nsys or ncu: ranks of one run"
     parser.add_argument("targets", nargs="*", metavar="run|file", help=about)
     parser.add_argument("--notes", action="store_true", help="list what was not recorded, and why")

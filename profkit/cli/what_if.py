@@ -44,7 +44,8 @@ def main(argv: Sequence[str]) -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    about = "name of a run, or how it begins, or its folder; the newest one if left out"
+    about = "name of a run, or how it begins, or its folder; the first of the last selection"
+    about += " if left out"
     parser.add_argument("run", nargs="?", help=about)
     for flag, about in (("--without", "a cause that is gone"), ("--halve", "one of half the time")):
         parser.add_argument(

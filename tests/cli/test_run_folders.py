@@ -69,12 +69,12 @@ def test_a_run_is_named_in_full_by_a_prefix_or_by_its_folder(folder):
         run_named("gpt-b2-2f")
 
 
-def test_the_last_selection_is_its_runs_the_newest_first(folder):
+def test_the_last_selection_is_its_runs_in_its_order(folder):
     for day, name in enumerate(("a", "b", "c"), start=1):
         make_run(folder, name, f"2026-01-0{day}T10:00:00+00:00", ["ok"])
     assert [run.name for run in last_selected()] == ["c", "b", "a"] == [r.name for r in all_runs()]
-    save_selection((), ["a", "b", "gone"])
-    assert [run.name for run in last_selected()] == ["b", "a"]
+    save_selection((), ["a", "gone", "b"])
+    assert [run.name for run in last_selected()] == ["a", "b"]
     (folder / "results/.profkit/last_runs.json").write_text("damaged")
     assert len(last_selected()) == 3
 
