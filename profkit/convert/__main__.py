@@ -220,7 +220,8 @@ def _unless_damaged(part: Part, damaged: Mapping[Path, str]) -> Part:
     steps = part.raw.path.with_name(f"{part.raw.label}.steps.json")
     own = [text for file, text in damaged.items() if file.parent == part.folder]
     found = damaged.get(part.raw.path) or damaged.get(steps) or next(iter(own), "")
-    return Part(raw=part.raw, folder=None, notes=(f"{_NOT_READ}it {found}.",)) if found else part
+    note = f"{_NOT_READ}{part.raw.path} {found}."
+    return Part(raw=part.raw, folder=None, notes=(note,)) if found else part
 
 
 def _outcome(parts: Sequence[Part], damaged: Mapping[Path, str]) -> tuple[Status, str]:

@@ -240,6 +240,15 @@ def test_a_captured_file_that_has_changed_is_named_and_gives_no_rows(tree, chang
     assert LABELS[0] in " ".join(note["file"] + note["text"] for note in notes)
 
 
+def test_the_only_file_that_has_changed_since_it_was_captured_is_named(tree):
+    capture, convert, run = tree
+    capture("torch_profiler", 0, traces(r0_1=TRACE))
+    path = run / f"capture/torch_profiler/rep0/{LABELS[0]}.1.pt.trace.json"
+    path.write_text(TRACE.replace("mm", "nn"))
+    with pytest.raises(InputError, match=rf"^{path} is damaged or was edited"):
+        convert("torch_profiler")
+
+
 def test_steps_that_have_changed_since_they_were_captured_give_no_rows(tree):
     capture, convert, run = tree
     capture("baseline", 0, {f"{LABELS[rank]}.steps.json": harness_steps(rank) for rank in (0, 1)})
