@@ -6,12 +6,16 @@ import numpy as np
 import pandas as pd
 
 from profkit.analyze.shared.paired import Ratio, no_interval, over_repeats
+from profkit.analyze.shared.step_times import GROWTH
 from profkit.analyze.shared.uncertainty import Times, unequal_repeats
 from profkit.core.formatting import duration
 from profkit.core.result import Abstention, Finding, Severity
 
 _FEWEST_STEPS = 4
 _ORDERED_FROM = 3
+_FEWEST_OF_TREND = 9
+_TREND_LEVEL = 0.01
+_LEAST_PART = 0.1
 
 
 def by_repeat(clock: pd.DataFrame) -> dict[int, Times]:
@@ -58,6 +62,44 @@ def _warming(clock: pd.DataFrame, start: Ratio, tolerance: float) -> Finding:
         unit="share",
         evidence={"settled_step": settled, "p_value": start.p_value / 2},
         advice=f"Leave out more: warmup_steps={settled}, with as many more steps.",
+    )
+
+
+def growing(clock: pd.DataFrame, tolerance: float) -> Finding | None:
+    """Warn if the last third of the counted steps is slower than the first by over `tolerance`.
+
+    Of each step its median over the repeats counts. A few slow steps make no trend: the test is
+    that of Mann and Kendall, one-sided, which takes the order of the times alone. Nor does a jump,
+    as where another program starts: the middle third lies between the others.
+    """
+    times = clock.groupby("step", observed=True)["step_time_ns"].median().to_numpy(np.float64)
+    third = len(times) // 3
+    if len(times) < _FEWEST_OF_TREND or times.min() <= 0:
+        return None
+    parts = times[:third], times[third:-third], times[-third:]
+    first, middle, last = (float(np.median(part)) for part in parts)
+    least = _LEAST_PART * (last - first)
+    if last <= (1 + tolerance) * first or min(middle - first, last - middle) < least:
+        return None
+    from scipy.stats import kendalltau  # noqa: PLC0415 - loads longer than most jobs last
+
+    p_value = float(kendalltau(np.arange(len(times)), times, alternative="greater").pvalue)
+    return _growth(first, last, len(times), p_value) if p_value <= _TREND_LEVEL else None
+
+
+def _growth(first: float, last: float, steps: int, p_value: float) -> Finding:
+    """Return what is said of steps of `first` ns that grow to `last` ns."""
+    return Finding(
+        severity=Severity.WARN,
+        message=f"Steps grow from {duration(first)} to {duration(last)} over {steps} unprofiled "
+        "steps (medians of the first and the last third): later steps cost more than those that "
+        "were recorded, as where each works on all data of the steps before it.",
+        metric=f"steps.{GROWTH}",
+        value=last / first - 1,
+        unit="share",
+        evidence={"first_ns": round(first), "last_ns": round(last), "p_value": p_value},
+        advice="Record later steps: `--all tools.torch_profiler.skip_first=N` leaves out the "
+        "first N.",
     )
 
 

@@ -3,7 +3,12 @@
 from collections.abc import Iterator
 from statistics import fmean
 
-from profkit.analyze.shared.step_times import BETWEEN_STEPS, UNEVEN, is_mean_of_uneven
+from profkit.analyze.shared.step_times import (
+    BETWEEN_STEPS,
+    GROWTH,
+    UNEVEN,
+    is_mean_of_uneven,
+)
 from profkit.core.formatting import duration
 from profkit.core.result import Result
 from profkit.core.verdict import Trust
@@ -17,6 +22,14 @@ def between_steps(steps: Result | None) -> Iterator[Trust]:
             "and all causes, leave that out."
         )
         yield Trust(check="between steps", passed=False, message=message)
+
+
+def growing_steps(steps: Result | None) -> Iterator[Trust]:
+    """Yield the check that fails if later steps take longer than those that were recorded."""
+    for finding in steps.findings if steps else ():
+        if finding.metric == f"steps.{GROWTH}":
+            message = f"{finding.message} {finding.advice}"
+            yield Trust(check="growing steps", passed=False, message=message)
 
 
 def uneven_steps(steps: Result | None) -> Iterator[Trust]:

@@ -8,11 +8,12 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from profkit.analyze._steadiness import by_repeat, unknown, unsettled, unsteady
+from profkit.analyze._steadiness import by_repeat, growing, unknown, unsettled, unsteady
 from profkit.analyze.base import ByTool, analysis
 from profkit.analyze.shared.step_times import (
     BASELINE,
     BETWEEN_STEPS,
+    GROWTH,
     StepTime,
     baseline_or_first,
     between_steps_share,
@@ -53,6 +54,9 @@ class Config(Settings):
     warn_between_steps: float = 0.1
     """Share of the time between steps, as of evaluation, from which on it is a number."""
 
+    warn_growth: float = 0.15
+    """Growth of unprofiled steps, from the first third of them to the last, that is reported."""
+
     confidence: float = 0.95
     """Probability that intervals contain the true value; what is less certain is not reported."""
 
@@ -71,7 +75,7 @@ def analyze(steps: ByTool, config: Config, causes: Result | None = None) -> Resu
     The step time is the median of the unprofiled capture where there is one (their mean where slow
     steps are as usual as fast ones), or else the mean of the traced steps, which their causes sum
     to. Warm-up steps are left out. Intervals come from a bootstrap over repeats, and over the steps
-    within them. Repeats differ, and steps still warm up, only where that is not chance.
+    within them. Repeats differ, and steps still warm up or grow, only where that is not chance.
     """
     tool, rows = baseline_or_first(steps)
     if rows.empty:
@@ -88,11 +92,14 @@ def analyze(steps: ByTool, config: Config, causes: Result | None = None) -> Resu
     outliers = _outliers(clock, config)
     times = by_repeat(clock)
     typical = step_time(steps.get(BASELINE), causes, kept, config.skip_first)
-    metrics = _metrics(clock, per_rank, per_repeat, "" if tool == BASELINE else f", with {tool}")
+    is_unprofiled = tool == BASELINE
+    grown = growing(clock, config.warn_growth) if is_unprofiled else None
+    metrics = _metrics(clock, per_rank, per_repeat, "" if is_unprofiled else f", with {tool}")
     metrics = {
         "step_time_ns": _step_time(typical, times, tool, config),
         **_with_repeats(metrics, per_repeat, clock, times, config),
-        **(_between_steps(kept, config) if tool == BASELINE else {}),
+        **(_between_steps(kept, config) if is_unprofiled else {}),
+        **({GROWTH: _growth(grown)} if grown else {}),
     }
     shown = {
         "Step times of each rank": ("per_rank", per_rank),
@@ -102,7 +109,7 @@ def analyze(steps: ByTool, config: Config, causes: Result | None = None) -> Resu
         "Slow steps": ("outliers", outliers),
     }
     return Result(
-        findings=_findings(clock, per_repeat, config),
+        findings=(*([grown] if grown else []), *_findings(clock, per_repeat, config)),
         metrics=metrics,
         tables=_tables(shown, _note(tool, kept, config), config.max_rows),
         charts=_charts(),
@@ -265,6 +272,12 @@ def _between_steps(kept: pd.DataFrame, config: Config) -> dict[str, Metric]:
     title = "Time between steps, of all, unprofiled"
     found = Metric(value=share, unit="share", title=title, better="lower")
     return {BETWEEN_STEPS: found} if share >= config.warn_between_steps else {}
+
+
+def _growth(grown: Finding) -> Metric:
+    """Return the metric of steps that grow."""
+    title = "Growth of the step time, from the first third of the steps to the last, unprofiled"
+    return Metric(value=grown.value, unit="share", title=title, better="lower")
 
 
 def _step_time(typical: StepTime, times: Mapping[int, Times], tool: str, config: Config) -> Metric:

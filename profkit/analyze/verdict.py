@@ -10,7 +10,7 @@ from profkit.analyze._headline import PER_STEP, PER_TRACED_STEP, RECORDED, headl
 from profkit.analyze._late_rank import WAITING, is_last_recorded, with_late_rank
 from profkit.analyze._memory_growth import growth_of_process
 from profkit.analyze._record_more import record_more
-from profkit.analyze._uneven_steps import between_steps, uneven_steps
+from profkit.analyze._uneven_steps import between_steps, growing_steps, uneven_steps
 from profkit.analyze._worthwhile import in_order, likely_ms, worthwhile
 from profkit.analyze.base import Behaviour, analysis
 from profkit.analyze.division import gpu, names
@@ -97,7 +97,11 @@ def _of_time(
     rank = next(row["rank"] for row in _rows(causes, "ranks") if row["decisive"] == "true")
     mine = [_cause(row) for row in rows if row["rank"] == rank]
     mine = with_late_rank(mine, rows, rank, stragglers)
-    of_steps = (*between_steps(unprofiled), *uneven_steps(unprofiled))
+    of_steps = (
+        *between_steps(unprofiled),
+        *growing_steps(unprofiled),
+        *uneven_steps(unprofiled),
+    )
     checks = [*of_steps, *map(_trust, _rows(causes, "trust"))]
     silent = {silenced for check in checks for silenced in check.silences}
     spoken = [cause for cause in mine if not silent & set(names.parts_of(cause.id))]

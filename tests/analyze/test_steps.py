@@ -43,10 +43,11 @@ def test_time_between_steps_is_a_number_where_it_is_much(gap_ms, share):
     every = itertools.product((0, 1), (0, 1), range(5), [10])
     even = table(*every)
     # Behind every second of five steps.
-    begun = ORIGIN + even["step"] * 10 * MS + even["step"] // 2 * int(gap_ms * MS)
+    step = even["step"].astype("int64")
+    begun = ORIGIN + step * 10 * MS + step // 2 * int(gap_ms * MS)
     moved = even.assign(start_ns=begun, end_ns=begun + 10 * MS)
     found = run({"baseline": moved}).metrics.get("between_steps_share")
-    assert (found and found.value) == share
+    assert (found and found.value) == (share and pytest.approx(share, rel=1e-5))
     assert "between_steps_share" not in run({"torch_profiler": moved}).metrics
 
 
@@ -209,3 +210,58 @@ def test_large_tables_are_cut_and_say_so():
     result = steps.analyze.run({"baseline": captured}, config=config)
     assert len(result.tables["clock"].rows) == 2
     assert result.tables["clock"].note.endswith("The first 2 of 5 rows.")
+
+
+def trend(*times_ms):
+    return {"baseline": table(*[(0, 0, step, ms) for step, ms in enumerate(times_ms)])}
+
+
+def test_steps_that_grow_are_a_warning_and_a_number():
+    noise = (0.4, -0.3, 0.1, 0.5, -0.4)
+    times = [5 + 0.3 * step + noise[step % 5] for step in range(18)]
+    times[2] = 40
+    result = run(trend(*times))
+    (finding,) = [found for found in result.findings if found.metric == "steps.growth_share"]
+    assert finding.message == (
+        "Steps grow from 6.1 ms to 9.45 ms over 18 unprofiled steps (medians of the first and the "
+        "last third): later steps cost more than those that were recorded, as where each works on "
+        "all data of the steps before it."
+    )
+    assert result.metrics["growth_share"].value == finding.value == pytest.approx(9.45 / 6.1 - 1)
+    traced = run({"torch_profiler": trend(*times)["baseline"]})
+    assert "growth_share" not in traced.metrics
+    assert not [found for found in traced.findings if found.metric == "steps.growth_share"]
+
+
+@pytest.mark.parametrize(
+    "times_ms",
+    [
+        [10] * 13 + [60, 10, 70, 80, 65],
+        [10] * 11 + [30, 11, 28, 10, 31, 10, 10],
+        [10, 31, 12, 29, 11, 14, 33, 10, 35, 13, 30, 12, 28, 31, 11, 36, 14, 33],
+        [18, 16, 15, 14, 13, 13, 12, 12, 11, 11, 10, 10],
+        [10 + 0.05 * step for step in range(18)],
+        [5, 6, 7, 8, 9, 10],
+        [0, *range(10, 30)],
+    ],
+    ids=[
+        "slow at the end",
+        "busy late",
+        "busy throughout",
+        "warming up",
+        "growing little",
+        "too few",
+        "a time of zero",
+    ],
+)
+def test_steps_do_not_grow_by_chance_or_where_some_are_slow(times_ms):
+    result = run(trend(*times_ms))
+    assert "growth_share" not in result.metrics
+    assert "steps.growth_share" not in [finding.metric for finding in result.findings]
+
+
+def test_growth_is_that_of_each_repeat():
+    grown = [(0, repeat, step, 10 + repeat + step) for repeat in range(3) for step in range(12)]
+    assert "growth_share" in run({"baseline": table(*grown)}).metrics
+    later = [(0, repeat, step, 10 + 5 * repeat) for repeat in range(3) for step in range(12)]
+    assert "growth_share" not in run({"baseline": table(*later)}).metrics

@@ -9,7 +9,7 @@ import pytest
 from profkit.analyze import steps as step_times
 from profkit.analyze import verdict
 from profkit.analyze.shared.step_times import BETWEEN_STEPS
-from profkit.core.result import Abstention, Metric, Result, Table
+from profkit.core.result import Abstention, Finding, Metric, Result, Severity, Table
 from profkit.core.verdict import Confidence, Limiter
 from profkit.planning.cache import load
 from profkit.report import verdict_text
@@ -152,6 +152,27 @@ def test_time_that_passes_between_steps_is_said_first():
         "87% of the time passes between steps, as in evaluation: the step time, and all causes, "
         "leave that out."
     )
+
+
+def test_steps_that_grow_are_said_before_all_but_the_time_between_steps():
+    metrics = {"step_time_ns": Metric(value=80e6, unit="ns", title="")}
+    grown = Finding(
+        severity=Severity.WARN,
+        message="Steps grow.",
+        metric="steps.growth_share",
+        value=0.5,
+        unit="share",
+        advice="Record later steps.",
+    )
+    few = ("steps", "false", "1 steady step.", "")
+    found = judged(
+        causes=causes({"python": 100}, checks=[few]),
+        steps=Result(metrics=metrics, findings=(grown,)),
+        unprofiled=[{"step": 0}],
+    )
+    said = [(check.check, check.passed, check.message) for check in found.trust]
+    assert said[0] == ("growing steps", False, "Steps grow. Record later steps.")
+    assert [check for check, *_ in said] == ["growing steps", "steps"]
 
 
 def test_a_little_start_up_is_not_what_the_headline_tells():

@@ -22,6 +22,9 @@ BASELINE = "baseline"
 BETWEEN_STEPS = "between_steps_share"
 """The metric of `between_steps_share`, where that is much."""
 
+GROWTH = "growth_share"
+"""The metric of how much slower late steps are than early ones, where that is much."""
+
 UNEVEN = 1.4
 """How many times as long as another a time is at least that is far from it."""
 
