@@ -5,11 +5,17 @@ import math
 import pandas as pd
 
 from profkit.core.verdict import Confidence
-from profkit.patterns._rows import having, inside, per_step, time
+from profkit.patterns._python_calls import outermost
+from profkit.patterns._rows import Chosen, having, inside, per_step, time, within
 from profkit.patterns.base import Match, Step, pattern
+from profkit.tables.python_frames import SLEEPS, own_lines
 
 _MOST_WORKERS = 16
 """More for a rank are no advice: then a batch has to get cheaper, as beyond the cores."""
+_MOSTLY = 0.5
+_WAITS = (
+    rf"{SLEEPS}|(?:^|/)(?:socket|ssl)\.py\(\d+\): (?:readinto|read|recv\w*|do_handshake|connect)$"
+)
 HANDED_OVER_MS = 0.5
 """What it costs the main process to take a batch from a worker, about: sooner made, none helps."""
 
@@ -18,11 +24,19 @@ HANDED_OVER_MS = 0.5
     title="Data loaded in the main process",
     source="https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"
     "#enable-asynchronous-data-loading-and-augmentation",
+    calls=_WAITS,
 )
 def match(
-    cpu_ops: pd.DataFrame, kernels: pd.DataFrame, processes: pd.DataFrame, step: Step
+    cpu_ops: pd.DataFrame,
+    kernels: pd.DataFrame,
+    processes: pd.DataFrame,
+    python_calls: pd.DataFrame,
+    step: Step,
 ) -> Match | None:
-    """Find time in the iterator of a DataLoader with ``num_workers=0``."""
+    """Find time in the iterator of a DataLoader with ``num_workers=0``.
+
+    Where most of it is known to be waiting, as for the network, workers need no cores.
+    """
     calls = having(cpu_ops, "_SingleProcessDataLoaderIter")
     if not calls.any():
         return None
@@ -32,9 +46,14 @@ def match(
         return None
     loading_ms = gain_ns / 1e6 / step.count
     workers = _workers(loading_ms, step.ms)
+    batches = cpu_ops[calls]
+    waits = having(python_calls, _WAITS)
+    is_waiting = _share(python_calls, waits, batches) >= _MOSTLY
     return Match(
         cause="gpu_idle.loading_data" if has_gpu else "loading_data",
-        advice=_advice(workers, _cores(processes), has_gpu=has_gpu),
+        advice=_for_waits(workers, python_calls, batches, has_gpu=has_gpu)
+        if is_waiting
+        else _advice(workers, _cores(processes), has_gpu=has_gpu),
         gain_ns=gain_ns,
         place="DataLoader(num_workers=0)",
         confidence=Confidence.HIGH,
@@ -55,8 +74,37 @@ def _cores(processes: pd.DataFrame) -> int:
     return max(int(own["cores"]) // max(int(own["ranks_on_host"]), 1), 1)
 
 
-def _advice(workers: int, cores: int, *, has_gpu: bool) -> str:
+def _share(python_calls: pd.DataFrame, fits: Chosen, batches: pd.DataFrame) -> float:
+    """Return the share of the time of `batches` that calls which fit are known to take."""
+    calls = python_calls[outermost(python_calls, fits & within(python_calls, batches))]
+    lasted = [float((rows["end_ns"] - rows["start_ns"]).sum()) for rows in (calls, batches)]
+    return lasted[0] / max(lasted[1], 1.0)
+
+
+def _for_waits(
+    workers: int, python_calls: pd.DataFrame, batches: pd.DataFrame, *, has_gpu: bool
+) -> str:
+    names = python_calls["name"].astype(object).to_numpy()
+    iterates = (own_lines(python_calls) == names) & having(python_calls, r": __iter__$")
+    is_shared = _share(python_calls, iterates, batches) >= _MOSTLY
+    shared = (
+        ", share the items of `__iter__` among them (`torch.utils.data.get_worker_info`)"
+        if is_shared
+        else ""
+    )
+    return (
+        f"Create the DataLoader with `num_workers={min(workers, _MOST_WORKERS)}`"
+        f"{_kept(has_gpu=has_gpu)}{shared}, or ask for several items at a time: loading mostly "
+        "waits, so that more workers than cores help."
+    )
+
+
+def _kept(*, has_gpu: bool) -> str:
     pinned = ", `persistent_workers=True` and `pin_memory=True`"
+    return pinned if has_gpu else " and `persistent_workers=True`"
+
+
+def _advice(workers: int, cores: int, *, has_gpu: bool) -> str:
     cheaper = (
         f" That is one for each core; {workers} would keep up with the step, so make "
         "`__getitem__` cheaper as well."
@@ -65,5 +113,5 @@ def _advice(workers: int, cores: int, *, has_gpu: bool) -> str:
     )
     return (
         f"Create the DataLoader with `num_workers={min(workers, cores)}` (about a CPU core each)"
-        f"{pinned if has_gpu else ' and `persistent_workers=True`'}.{cheaper}"
+        f"{_kept(has_gpu=has_gpu)}.{cheaper}"
     )

@@ -28,6 +28,11 @@ _TOP = re.compile(r"(?:.*/)?(torch|profkit)(?:/|\.py\()|([^/(]*?)(?:/|\.py\()")
 
 _CALLS_AT_ONCE = 1 << 18
 
+SLEEPS = (
+    r"<built-in (?:function|method) (?:sleep|select|poll|recv\w*|accept|connect|wait[34p]\w*)\b"
+)
+"""Functions that are built in and wait, with no need of a core, for time, network or processes."""
+
 
 @cache
 def is_foreign(frame: str) -> bool:

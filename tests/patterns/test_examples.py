@@ -196,6 +196,39 @@ def test_workers_are_no_more_than_the_cores_of_a_rank(cores, words):
     assert ("make `__getitem__` cheaper" in match.advice) == (cores > 0)
 
 
+@pytest.mark.parametrize(
+    ("frames", "waits", "shares"),
+    [
+        (["data.py(9): __iter__", "data.py(3): ask", "<built-in function sleep>"], True, True),
+        (["data.py(9): __getitem__", "socket.py(6): readinto"], True, False),
+        (["data.py(9): __getitem__", "<built-in method recv_into of _socket>"], True, False),
+        (["data.py(9): __getitem__", "data.py(3): decode"], False, False),
+        (["data.py(9): __iter__", "<built-in method read of _io.BufferedReader>"], False, False),
+    ],
+)
+def test_workers_that_wait_are_not_bound_by_cores(frames, waits, shares):
+    process = {"cores": 2, "ranks_on_host": 1, "start_ns": 0, "end_ns": 1}
+    tables = {"cpu_ops": loading_in_main_process.OPS, "processes": [process]}
+    calls = [
+        python(0, 800, name) | {"call": call, "caller": call - 1}
+        for call, name in enumerate(frames)
+    ]
+    given = {"step": Step(count=1, ms=0.7), "python_calls": calls, **tables}
+    (match,) = found(patterns()["loading_in_main_process"], **given)
+    assert ("`num_workers=8`" in match.advice) == waits
+    assert ("loading mostly waits, so that more workers than cores" in match.advice) == waits
+    assert ("about a CPU core each" in match.advice) == (not waits)
+    assert ("get_worker_info" in match.advice) == shares
+
+
+def test_waits_outside_of_loading_or_short_ones_say_nothing_of_it():
+    for start, end in ((0, 300), (2_000, 3_000)):
+        calls = [python(start, end, "<built-in function sleep>")]
+        tables = {"cpu_ops": loading_in_main_process.OPS, "python_calls": calls}
+        (match,) = found(patterns()["loading_in_main_process"], **tables)
+        assert "mostly waits" not in match.advice
+
+
 def test_the_line_of_operators_is_that_of_the_forward_pass():
     marked = [("train.py(9): main", "backward")] * 3 + [("net.py(3): forward", "forward")]
     ops = frame(

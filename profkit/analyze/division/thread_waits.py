@@ -13,7 +13,7 @@ from profkit.analyze.shared.glob_match import named
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.step_windows import filtered
 from profkit.core.verdict import Evidence
-from profkit.tables.python_frames import called_functions, is_foreign
+from profkit.tables.python_frames import SLEEPS, called_functions, is_foreign
 from profkit.tables.tree_paths import SEPARATOR
 
 WAITING = "waiting_for_thread"
@@ -22,9 +22,7 @@ IN_CALL = "waiting_in_call"
 CAUSES = (LOCK, GIL, IN_CALL)
 
 _LOCKS = re.compile(r"<built-in (?:function|method) (?:acquire|__enter__)\b")
-_SLEEPS = re.compile(
-    r"<built-in (?:function|method) (?:sleep|select|poll|recv\w*|accept|connect|wait[34p]\w*)\b"
-)
+_SLEEPS = re.compile(SLEEPS)
 _QUEUES = re.compile(r"(?:queue|queues)\.py\(\d+\): get$")
 _BLOCKS = re.compile(
     r"<built-in (?:function|method) (?:acquire|__enter__|sleep|wait\w*|join|select|poll|"
