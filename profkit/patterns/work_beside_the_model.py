@@ -7,6 +7,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.core.verdict import Confidence
+from profkit.patterns._parameter_loops import advice as loop_advice
+from profkit.patterns._parameter_loops import of_parameters
 from profkit.patterns._python_calls import (
     MODEL,
     calls_of,
@@ -17,11 +19,12 @@ from profkit.patterns._python_calls import (
     outermost,
     spent_on_cpu,
 )
-from profkit.patterns._rows import equal, having, within
+from profkit.patterns._rows import Chosen, called, equal, having, within
 from profkit.patterns.base import Match, Step, charged, pattern
 
 _TRAINING = rf"{MODEL}|torch/optim/|torch/utils/data/|torch/nn/utils/"
 _MANY, _SHORT_NS = 200, 100_000
+_MOSTLY = 0.5
 _PHASES = r"^(?:forward|backward|Optimizer\.step#.*)$"
 
 
@@ -42,6 +45,7 @@ def match(
     if having(causes, "^gpu_", "id").any() or model.empty:
         return
     keys = _keys(python_calls, model)
+    called_by_program = called(cpu_ops)
     said = set()
     for calls in long_lasting(python_calls, keys, step):
         spent = spent_on_cpu(python_calls, calls, cpu_ops, causes)
@@ -49,16 +53,17 @@ def match(
         if spent.place in said or spent.gain_ns < least_ns(step):
             continue
         said.add(spent.place)
-        inside = cpu_ops[within(cpu_ops, python_calls[calls]) & equal(cpu_ops, "kind", "operator")]
-        called = int(within(inside, python_calls[calls_of(python_calls, spent.place)]).sum())
-        count = round(called / step.count)
-        are_many = count >= _MANY and spent.gain_ns < _SHORT_NS * called
+        lie_inside = within(cpu_ops, python_calls[calls]) & equal(cpu_ops, "kind", "operator")
+        inside = cpu_ops[lie_inside]
+        there = int(within(inside, python_calls[calls_of(python_calls, spent.place)]).sum())
+        count = round(there / step.count)
+        are_many = count >= _MANY and spent.gain_ns < _SHORT_NS * there
         if _has_gradients(inside, cpu_ops) and not are_many:
             continue
         yield Match(
             cause=spent.cause,
-            advice=f"{spent.place} calls {count:,} operators per step, short ones in a loop: call "
-            "few on whole batches, with a further dimension or `torch.vmap`."
+            advice=f"{spent.place} calls {count:,} operators per step, short ones "
+            f"{_for_many(cpu_ops, lie_inside & called_by_program)}"
             if are_many
             else f"Do this less often than in every step, or make it cheaper: {spent.place} runs "
             "outside of the calls of modules, backward and optimizer.",
@@ -68,6 +73,14 @@ def match(
             also=spent.also,
             evidence={"calls_per_step": round(int(calls.sum()) / step.count, 1)},
         )
+
+
+def _for_many(cpu_ops: pd.DataFrame, chosen: Chosen) -> str:
+    """Return what to do with the `chosen` operators, which are short and many."""
+    beside = chosen & of_parameters(cpu_ops)
+    if beside.sum() > _MOSTLY * chosen.sum():
+        return loop_advice(cpu_ops, beside)
+    return "in a loop: call few on whole batches, with a further dimension or `torch.vmap`."
 
 
 def _has_gradients(ops: pd.DataFrame, cpu_ops: pd.DataFrame) -> bool:

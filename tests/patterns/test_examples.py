@@ -123,6 +123,19 @@ def test_a_function_that_calls_many_short_operators_is_to_call_few():
     assert match.advice.startswith("train.py(9): penalty calls 400 operators per step")
 
 
+def test_a_function_that_loops_over_parameters_is_to_call_operators_on_lists():
+    example = examples("work_beside_the_model")
+    given = {"input_shapes": "[[96],[]]"}
+    short = [op(n, "aten::mul_", **given) | span(30_000 + n, 30_001 + n) for n in range(400)]
+    gradient = op(19, "torch::autograd::AccumulateGrad", phase="backward", input_shapes="[[96]]")
+    given = {**example.FOUND, "cpu_ops": [gradient, *short]}
+    (match,) = found(patterns()["work_beside_the_model"], **given)
+    assert match.advice.startswith(
+        "train.py(9): penalty calls 400 operators per step, short ones in a loop over parameters: "
+        "call `torch._foreach_mul_`"
+    )
+
+
 def test_operators_beside_the_model_are_counted_where_the_named_function_calls_them():
     example = examples("work_beside_the_model")
     called, penalty = example.called, example.PENALTY
@@ -227,6 +240,63 @@ def test_waits_outside_of_loading_or_short_ones_say_nothing_of_it():
         tables = {"cpu_ops": loading_in_main_process.OPS, "python_calls": calls}
         (match,) = found(patterns()["loading_in_main_process"], **tables)
         assert "mostly waits" not in match.advice
+
+
+def _updating(names, columns=(), apart=200):
+    """Return a step whose short operators are those of a loop over parameters, and `apart` more."""
+    shapes = {"input_shapes": "[[96,96],[]]"}
+    ops = [op(n, names[n % len(names)], 500, **shapes | dict(columns)) for n in range(600)]
+    ops += [
+        op(n, "aten::add", 500, input_shapes="[[64,96],[64,96]]") for n in range(600, 600 + apart)
+    ]
+    gradient = op(2_000, "torch::autograd::AccumulateGrad", input_shapes="[[96,96]]")
+    return [*ops, gradient | {"phase": "backward"}]
+
+
+OPTIMIZER = op(3_000, "Optimizer.step#SGD.step", kind="annotation")
+AVERAGE = ["aten::mul", "aten::add"]
+
+
+BACKWARD = [op(n, "aten::mm", 100, phase="backward") for n in range(4_000, 5_000)]
+
+
+@pytest.mark.parametrize(
+    ("ops", "averages"),
+    [
+        ([*_updating(AVERAGE), OPTIMIZER], True),
+        ([*_updating(["aten::lerp_"]), OPTIMIZER], True),
+        ([*_updating(["aten::mul_"]), OPTIMIZER], False),
+        (_updating(AVERAGE), False),
+        ([*_updating(AVERAGE), *BACKWARD], False),
+    ],
+    ids=["average", "average in place", "clipping", "update by hand", "more in backward"],
+)
+def test_short_operators_of_a_loop_over_parameters_are_for_foreach(ops, averages):
+    lines = [python(0, 1_500_000, "main.py(9): main") | {"call": 0}]
+    lines += [python(0, 600_000, "main.py(3): update") | {"call": 1, "caller": 0}]
+    (match,) = found(patterns()["short_operators"], cpu_ops=ops, python_calls=lines)
+    assert match.advice.startswith("600 operators per step take 900 ns each")
+    assert "`torch._foreach_add_`" in match.advice
+    assert "LSTM" not in match.advice
+    assert ("get_ema_multi_avg_fn" in match.advice) == averages
+    assert (match.place, match.gain_ns) == ("main.py(3): update", 300_000)
+
+
+@pytest.mark.parametrize(
+    "ops",
+    [
+        _updating(AVERAGE, apart=700),
+        _updating(AVERAGE)[:-1],
+        _updating(AVERAGE, {"phase": "backward"}),
+        _updating(AVERAGE, {"input_shapes": ""}),
+        [*_updating(AVERAGE), *[op(4_000 + n, "MulBackward0", forward=n) for n in range(600)]],
+    ],
+    ids=["fewer", "no gradients", "in backward", "shapes unknown", "differentiated"],
+)
+def test_other_short_operators_are_none_of_parameters(ops):
+    (match,) = found(patterns()["short_operators"], cpu_ops=ops)
+    assert "LSTM" in match.advice
+    assert "_foreach" not in match.advice
 
 
 def test_the_line_of_operators_is_that_of_the_forward_pass():

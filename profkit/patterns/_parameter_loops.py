@@ -1,0 +1,41 @@
+"""Loops over parameters: operators on one after the other, as in clipping or in an average."""
+
+import pandas as pd
+
+from profkit.patterns._rows import Chosen, equal, fitting, having
+from profkit.patterns._shapes import shape
+
+UPDATE = r"^Optimizer\."
+"""Ranges of PyTorch around what its optimizers do."""
+
+_GRADIENT = "torch::autograd::AccumulateGrad"
+
+
+def of_parameters(cpu_ops: pd.DataFrame) -> Chosen:
+    """Choose operators outside of backward that change parameters, gradients, or copies of them.
+
+    They are given a tensor as large as one that gets a gradient, and no gradient is computed of
+    them.
+    """
+    gradients = cpu_ops["input_shapes"][equal(cpu_ops, "name", _GRADIENT)].astype(object).unique()
+    sizes = {tuple(shape(str(text))) for text in gradients} - {()}
+    differentiated = cpu_ops["op"].isin(cpu_ops["forward"]).to_numpy(bool)
+    apart = ~equal(cpu_ops, "phase", "backward") & ~differentiated
+    return apart & fitting(cpu_ops, "input_shapes", lambda text: tuple(shape(text)) in sizes)
+
+
+def advice(cpu_ops: pd.DataFrame, chosen: Chosen) -> str:
+    """Return what to do with the `chosen` operators: copies are often the average of weights."""
+    used = {str(name).rstrip("_") for name in cpu_ops["name"][chosen].unique()}
+    is_updated = having(cpu_ops, UPDATE).any()
+    averages = is_updated and ("aten::lerp" in used or {"aten::mul", "aten::add"} <= used)
+    averaged = (
+        ", or if it averages weights, use `torch.optim.swa_utils.AveragedModel` with "
+        "`get_ema_multi_avg_fn`"
+        if averages
+        else ""
+    )
+    return (
+        "in a loop over parameters: call `torch._foreach_mul_`, `torch._foreach_add_` and the "
+        f"like once, with lists of all of them{averaged}."
+    )
