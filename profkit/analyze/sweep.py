@@ -11,6 +11,7 @@ import pandas as pd
 from profkit.analyze._peak_curves import SOURCES, peaks_by_run
 from profkit.analyze._sweep_axes import BATCH, RANKS, Value, axes_of, in_words
 from profkit.analyze._sweep_model import PEAK_MEMORY, STEP_TIME, predicted
+from profkit.analyze._sweep_speed import BY_BATCH, STEPS, in_words_of, speed_of
 from profkit.analyze.base import Behaviour, ByRun, ResultTables, analysis
 from profkit.analyze.shared.paired import FEWEST_PAIRS, TOO_FEW, Ratio, adjusted, compared
 from profkit.analyze.shared.step_times import timed_alike
@@ -20,9 +21,6 @@ from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Seve
 from profkit.core.settings import Settings
 
 _TWO = 2
-_NS_PER_S = 1e9
-_STEPS = "Steps per second"
-_BY_BATCH = "Throughput by the batch"
 _FRONT = "Pareto front"
 _TITLES = {STEP_TIME: "Step time", PEAK_MEMORY: "Peak memory"}
 
@@ -84,7 +82,7 @@ def analyze(
             memory=max(peaks[run].values()) if run in peaks else math.inf,
         )
         for run in steps
-        if (speed := _speed(steps, axes, run)) is not None
+        if (speed := speed_of(run, steps, axes)) is not None
     ]
     if len(points) < _TWO or not points[0].choice:
         reason = "it takes two runs with step times that differ in a setting"
@@ -95,7 +93,7 @@ def analyze(
     slower = _slower(points, best, config.confidence)
     rows = pd.DataFrame(_rows(points, best, slower, config))
     counted_how = "By the batch: the workload does not say how many samples a step has."
-    note = counted_how if best.speed.title == _BY_BATCH else ""
+    note = counted_how if best.speed.title == BY_BATCH else ""
     tables = {"runs": table(rows, title="Runs of the sweep", note=note)}
     charts: tuple[Chart, ...] = ()
     if all(math.isfinite(point.memory) for point in points):
@@ -113,34 +111,6 @@ def analyze(
         charts=charts,
         drawings=_drawings(points),
         abstentions=(*apart, *_unsure(points, best, slower), *missing),
-    )
-
-
-def _speed(steps: ByRun, choices: Mapping[str, Mapping[str, Value]], run: str) -> Metric | None:
-    """Return the throughput of a run, by its batch where samples were not counted in all runs.
-
-    Where neither is known it is steps a second.
-    """
-    metrics = steps[run].metrics
-    timed = [result.metrics for result in steps.values() if "step_time_ns" in result.metrics]
-    if all("throughput_per_s" in known for known in timed):
-        return metrics.get("throughput_per_s")
-    times, choice = metrics.get("step_time_ns"), choices[run]
-    if times is None or times.value <= 0:
-        return None
-    has_batch = isinstance(choice.get(BATCH), int)
-    samples = math.prod(float(choice.get(key, 1)) for key in (BATCH, RANKS)) if has_batch else 1
-    by_repeat = {
-        repeat: samples * _NS_PER_S / value
-        for repeat, value in times.by_repeat.items()
-        if value > 0
-    }
-    return Metric(
-        value=samples * _NS_PER_S / times.value,
-        unit="per_s",
-        title=_BY_BATCH if has_batch else _STEPS,
-        better="higher",
-        by_repeat=by_repeat,
     )
 
 
@@ -188,7 +158,7 @@ def _rows(
 
 
 def _column(speed: Metric) -> str:
-    return "throughput_per_s" if speed.title != _STEPS else "steps_per_s"
+    return "throughput_per_s" if speed.title != STEPS else "steps_per_s"
 
 
 def _is_beaten(point: Point, points: Sequence[Point], config: Config) -> bool:
@@ -211,7 +181,7 @@ def _efficiency(points: Sequence[Point], confidence: float) -> dict[str, Ratio]:
             ranks = float(point.choice[RANKS]) / float(fewest.choice[RANKS])
             per_rank = {repeat: value / ranks for repeat, value in point.speed.by_repeat.items()}
             ratio = compared(per_rank, fewest.speed.by_repeat, confidence=confidence)
-            if ratio is not None and point.speed.title != _STEPS:
+            if ratio is not None and point.speed.title != STEPS:
                 found[point.run] = ratio
     return found
 
@@ -344,7 +314,7 @@ def _recommended(equal: Sequence[Point], best: Point) -> Point:
 
 
 def _reason(chosen: Point, best: Point, equal: Sequence[Point], points: Sequence[Point]) -> str:
-    speed = _said(chosen)
+    speed = in_words_of(chosen.speed)
     others = [point for point in equal if point is not chosen]
     if others:
         other = max(others, key=lambda point: point.memory)
@@ -400,11 +370,5 @@ def _unsure(
         reason = "their repeats do not tell them apart: more repeats, or it does not matter"
     yield Abstention(
         what=f"whether {in_words(best.choice)} is the fastest",
-        reason=f"{_said(best)} against {listed}; {reason}",
+        reason=f"{in_words_of(best.speed)} against {listed}; {reason}",
     )
-
-
-def _said(point: Point) -> str:
-    """Return the throughput of a run, for example ``1,234 samples/s``."""
-    of = {_STEPS: "steps/s", _BY_BATCH: "samples/s by the batch"}
-    return f"{point.speed.value:,.4g} {of.get(point.speed.title, 'samples/s')}"

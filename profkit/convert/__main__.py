@@ -91,8 +91,7 @@ def convert(  # noqa: PLR0913 - the arguments of the job
 
     They are made of what other jobs left in `batches`, or of the raw files where there are none.
     Memory is bounded by what one raw file needs in each process, which for a trace follows
-    `block_bytes`: the parts are joined a row group of as many tables as there are `cores` at a
-    time.
+    `block_bytes`: the parts are joined a row group of each of `cores` tables at a time.
     """
     for folder in (tables, files):
         folder.mkdir(parents=True, exist_ok=True)
@@ -132,7 +131,7 @@ def convert(  # noqa: PLR0913 - the arguments of the job
         "status": status,
         "reason": reason,
         "notes": [asdict(note) for note in (*notes, *_edited(captures, made_of.inputs))],
-        "gpus": _gpus(tables / "devices.parquet") if "devices" in produced(tool) else [],
+        "gpus": _gpus(tool, tables),
         "tables": {name: asdict(checksum(tables / f"{name}.parquet")) for name in produced(tool)},
         "provenance": asdict(made_of),
     }
@@ -203,10 +202,12 @@ def join_tables(
     return used
 
 
-def _gpus(devices: Path) -> list[str]:
+def _gpus(tool: str, tables: Path) -> list[str]:
     """Return the name of each kind of GPU that the files describe, in the order of the devices."""
-    names = pq.read_table(devices, columns=["name"])["name"].unique().to_pylist()
-    return [name for name in names if name]
+    if "devices" not in produced(tool):
+        return []
+    names = pq.read_table(tables / "devices.parquet", columns=["name"])["name"].unique()
+    return [name for name in names.to_pylist() if name]
 
 
 def _damaged_files(captures: Iterable[Path]) -> dict[Path, str]:
