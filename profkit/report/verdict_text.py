@@ -260,5 +260,4 @@ _IN_SHORT = {
     "machine": "the machine was busy",
     "cores": "more threads than cores",
     "profiler overhead": "steps differ with the profiler",
-    "growing steps": "later steps take longer",
 }
