@@ -8,7 +8,11 @@ from profkit.patterns._shapes import shape
 UPDATE = r"^Optimizer\."
 """Ranges of PyTorch around what its optimizers do."""
 
-_GRADIENT = "torch::autograd::AccumulateGrad"
+GRADIENT = "torch::autograd::AccumulateGrad"
+"""What backward calls for the gradient of each parameter."""
+
+ON_ONE = r"^aten::(?:add|mul|addcmul|addcdiv|sqrt|div|lerp|sub)_?$"
+"""Operators by which optimizers that are not fused change one parameter."""
 
 
 def of_parameters(cpu_ops: pd.DataFrame) -> Chosen:
@@ -17,7 +21,7 @@ def of_parameters(cpu_ops: pd.DataFrame) -> Chosen:
     They are given a tensor as large as one that gets a gradient, and no gradient is computed of
     them.
     """
-    gradients = cpu_ops["input_shapes"][equal(cpu_ops, "name", _GRADIENT)].astype(object).unique()
+    gradients = cpu_ops["input_shapes"][equal(cpu_ops, "name", GRADIENT)].astype(object).unique()
     sizes = {tuple(shape(str(text))) for text in gradients} - {()}
     differentiated = cpu_ops["op"].isin(cpu_ops["forward"]).to_numpy(bool)
     apart = ~equal(cpu_ops, "phase", "backward") & ~differentiated

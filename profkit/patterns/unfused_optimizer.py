@@ -6,6 +6,7 @@ from collections import Counter
 import pandas as pd
 
 from profkit.core.verdict import Confidence
+from profkit.patterns._parameter_loops import ON_ONE
 from profkit.patterns._python_calls import Spent, outermost, spent_on_cpu
 from profkit.patterns._rows import Chosen, cause, having, inside, per_step, time
 from profkit.patterns.base import Match, Step, pattern
@@ -41,7 +42,7 @@ def match(
     # the CPU a fused optimizer still counts its steps, with an `add_` for each parameter.
     if (chosen & having(cpu_ops, "^autograd::engine::evaluate_function|^aten::_fused_")).any():
         return None
-    single = chosen & having(cpu_ops, r"^aten::(?:add|mul|addcmul|addcdiv|sqrt|div|lerp|sub)_?$")
+    single = chosen & having(cpu_ops, ON_ONE)
     foreach = chosen & having(cpu_ops, "_foreach_")
     if single.sum() < _LEAST_OPERATORS * step.count or foreach.sum() * 2 > single.sum():
         return None

@@ -7,14 +7,14 @@ from typing import Any
 import pandas as pd
 
 from profkit.patterns._communication import of_kind
+from profkit.patterns._parameter_loops import GRADIENT, ON_ONE
 from profkit.patterns._rows import Chosen, cause, equal, having, inside, time
 from profkit.patterns._shapes import elements, listed, shape
 from profkit.patterns.base import Match, Step, pattern
 
-_GRADIENT = "torch::autograd::AccumulateGrad"
 _ONCE = r"^aten::(?:_fused_|_foreach_addcdiv_?$|addcdiv_?$)"
 """Operators that optimizers call once for each parameter, or list of them."""
-_UPDATES = r"^aten::(?:_fused_|_foreach_|(?:add|mul|addcmul|addcdiv|sqrt|div|lerp|sub)_?$)"
+_UPDATES = rf"^aten::_(?:fused|foreach)_|{ON_ONE}"
 _FEWEST = 4
 """Gradients of inputs are wanted, as for adversarial examples, and are few."""
 _LEAST_SHARE = 0.1
@@ -34,7 +34,7 @@ def match(
     # Where ranks share out the parameters, another one updates the others and hands them over.
     if not of_kind(collectives, "allreduce").all():
         return None
-    gradients = equal(cpu_ops, "name", _GRADIENT)
+    gradients = equal(cpu_ops, "name", GRADIENT)
     updates = inside(cpu_ops, having(cpu_ops, r"^Optimizer\.step#")) & having(cpu_ops, _UPDATES)
     if not gradients.any() or not updates.any():
         return None
