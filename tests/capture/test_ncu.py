@@ -15,11 +15,15 @@ from profkit.capture import _profiled_steps, base
 from profkit.capture import ncu as module
 from profkit.capture._profiled_steps import ProfiledSteps
 from profkit.capture.base import NullRecorder, Rank
+from profkit.capture.harness.followed.request import from_environment
+from profkit.capture.harness.job import prepare
 from profkit.capture.harness.machine import nvml, permissions
 from profkit.capture.harness.ranks import nvtx_ranges
+from profkit.capture.harness.spec import Spec
 from profkit.capture.ncu import Capture
 from profkit.core import result
 from profkit.core.errors import InputError
+from profkit.core.run_settings import RunSettings
 from tests.waiting import LIMIT_S
 
 OUT = Path("/out")
@@ -203,6 +207,26 @@ def test_the_kernels_worth_it_are_measured_once_in_each_shape_within_the_budget(
 ):
     choice = chosen(monkeypatch, targets, "2024.3.1", budget_s=20, launch_s=2)
     assert choice == ("regex:^(gemm|norm<)$", "per-launch-config", 3, (6,))
+
+
+def test_around_a_whole_command_the_same_kernels_are_measured(monkeypatch, targets):
+    monkeypatch.setattr(base, "executable_version", lambda _: "2024.3.1")
+    workload = {"name": "script", "command": "python train.py"}
+    spec = Spec(
+        token="",
+        tool="ncu",
+        out="/results/runs/r/capture/ncu/rep0",
+        settings={"budget_s": 20, "launch_s": 2},
+        reads=[str(path) for path in targets.values()],
+        workload={"workload": workload, "launcher": {"name": "command"}, "world_size": 1},
+    )
+    job = prepare(spec, RunSettings())
+    (words,) = job.tool_commands
+    assert {"--kernel-name=regex:^(gemm|norm<)$", "--launch-count=3"} < set(words)
+    assert "--profile-from-start=no" in words
+    request = from_environment(job.environment)
+    assert request.tool == job.tool
+    assert request.tool.steps == (6,)
 
 
 def test_a_release_without_counts_by_shape_measures_in_the_order_of_launches(monkeypatch, targets):

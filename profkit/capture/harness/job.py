@@ -156,7 +156,7 @@ class Job:
 def prepare(spec: Spec, run_settings: RunSettings) -> Job:
     """Return the capture of `spec`; raises `ConfigError` for settings that do not fit."""
     spec = chosen_ranks.settled(spec)
-    tool, launcher = spec.load_tool(), spec.load_launcher()
+    tool, launcher = spec.load_tool().with_results(spec.results()), spec.load_launcher()
     if launcher.finds_ranks and isinstance(tool, Wrapper):
         tool = tool.around_command()
     unfit = tool.check(spec.steps) if spec.steps > 0 else ""

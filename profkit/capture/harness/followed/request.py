@@ -58,7 +58,7 @@ def of(spec: Spec, tool: Tool) -> FollowRequest:
     known = _of_baseline(spec)
     step = workload.get("step", "auto")
     return FollowRequest(
-        tool=tool.with_results(spec.results()),
+        tool=tool,
         parallel=spec.parallel,
         step="optimizer" if step == "auto" and known.get("first_passes") else step,
         samples=workload.get("samples") or -1,
