@@ -23,6 +23,7 @@ from profkit.analyze.shared.step_windows import (
     WHERE,
     by_repeat,
     filtered,
+    grouped,
     positions_by_repeat,
 )
 from profkit.tables import schema
@@ -30,6 +31,8 @@ from profkit.tables.rank_clocks import MatchedCollectives
 
 _FAR_NS = 10**12
 _BEFORE_NS = 10**6
+_QUEUED_NS = 10**6
+_MOST_LOST = 0.1
 _OF_KERNELS = ("rank", "repeat", "step", "start_ns", "end_ns", "correlation")
 
 
@@ -190,40 +193,81 @@ def sampled_tables(**tables: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
 def placed_spans(kernels: LargeTable, calls: LargeTable) -> tuple[pd.DataFrame, Counter[str]]:
     """Return the spans of the steps of the kernels that are `placed`, and sums of its counts.
 
-    With the column waited_ns: how long the first kernel of the rank and repeat had been launched.
+    With the column of `_begun`.
     """
     counts: Counter[str] = Counter()
     parts = []
     for work, launching in batches(kernels.narrowed(_OF_KERNELS), calls.narrowed(CALLS)):
-        rows, own = placed(work, launching)
+        rows, launched, own = _with_launches(work, launching)
         counts.update(own)
         spans = step_spans(LargeTable.of(rows))
-        parts.append(spans.merge(_waited(rows, launching), on=WHERE, how="left"))
+        parts.append(spans.merge(_begun(rows, launched), on=WHERE, how="left"))
     return pd.concat(parts, ignore_index=True), counts
 
 
-def _waited(kernels: pd.DataFrame, calls: pd.DataFrame) -> pd.DataFrame:
-    """Return for each rank and repeat how long its first kernel had been launched when it began."""
-    first = kernels.loc[kernels.groupby(WHERE, observed=True)["start_ns"].idxmin()]
-    ready = launches(first, calls)["end_ns"].to_numpy(np.int64)
-    start = first["start_ns"].to_numpy(np.int64)
-    return first[WHERE].assign(waited_ns=np.where(ready >= 0, start - ready, 0))
+def _begun(kernels: pd.DataFrame, launched: pd.DataFrame) -> pd.DataFrame:
+    """Return when each rank and repeat is done with what was launched before the recording.
+
+    Column begins_ns is the end of the last such kernel, or where none was recorded the start of the
+    first of all, if that had long been launched; -1 if the GPU had nothing to do before.
+    """
+    group, head = grouped([kernels[name].to_numpy() for name in WHERE])
+    start, end = (kernels[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    ready = launched["end_ns"].to_numpy(np.int64)
+    begins = np.full(len(head), -1, dtype=np.int64)
+    order = np.lexsort((start, group))
+    first = order[np.searchsorted(group[order], np.arange(len(head)))]
+    waited = (ready[first] >= 0) & (start[first] - ready[first] >= _QUEUED_NS)
+    begins[waited] = start[first][waited]
+    before = _launched_before(kernels, launched)
+    np.maximum.at(begins, group[before], end[before])
+    return kernels[WHERE].iloc[head].assign(begins_ns=begins)
 
 
 def placed(kernels: pd.DataFrame, calls: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
     """Return the `kernels` whose times can be, and how many there are.
 
-    And how many are misplaced, and of the others without a launch.
+    And how many are misplaced, and of the others without a launch that should have been recorded.
     """
+    rows, _, counts = _with_launches(kernels, calls)
+    return rows, counts
+
+
+def _with_launches(
+    kernels: pd.DataFrame, calls: pd.DataFrame
+) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, int]]:
+    """Return the kernels that are `placed`, the call that launched each, and the counts."""
     launched = launches(kernels, calls)
-    is_misplaced = _misplaced(kernels, launched)
-    is_unknown = launched["call"].to_numpy() < 0
+    is_placed = ~_misplaced(kernels, launched)
+    rows, launched = filtered(kernels, is_placed), filtered(launched, is_placed)
+    lost = (launched["call"].to_numpy() < 0) & ~_launched_before(rows, launched)
     counts = {
-        "kernels": int((~is_misplaced).sum()),
-        "misplaced": int(is_misplaced.sum()),
-        "unlaunched": int(is_unknown[~is_misplaced].sum()),
+        "kernels": len(rows),
+        "misplaced": len(kernels) - len(rows),
+        "unlaunched": int(lost.sum()),
     }
-    return filtered(kernels, ~is_misplaced), counts
+    return rows, launched, counts
+
+
+def _launched_before(kernels: pd.DataFrame, launched: pd.DataFrame) -> NDArray[np.bool_]:
+    """Tell which kernels were launched before the recording began.
+
+    A busy GPU works through these for as long as the CPU was ahead of it: they have no launch, and
+    begin before the first kernel that has one. Where later ones lack theirs as well, launches were
+    lost, and nothing is known of the first.
+    """
+    start = kernels["start_ns"].to_numpy(np.int64)
+    known = launched["call"].to_numpy() >= 0
+    group, head = grouped([kernels[name].to_numpy() for name in WHERE])
+    first = np.full(len(head), -1, dtype=np.int64)
+    first[group[known]] = np.iinfo(np.int64).max
+    np.minimum.at(first, group[known], start[known])
+    is_later = start >= first[group]
+    later, lost = (
+        np.bincount(group[rows], minlength=len(head)) for rows in (is_later, is_later & ~known)
+    )
+    is_whole = lost <= _MOST_LOST * later
+    return np.asarray(~is_later & is_whole[group])
 
 
 def _misplaced(kernels: pd.DataFrame, launched: pd.DataFrame) -> NDArray[np.bool_]:

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from profkit.analyze.shared.step_windows import WHERE, extents, last_ends, until_gpu_done
 
 _ONE_OFF = 1.5
 _FEWEST = 1
 _TAIL = 0.2
-_QUEUED_NS = 1_000_000
 SINGLE_STEPS = "single steps"
 """What is missing where all that was recorded is divided as one."""
 
@@ -38,8 +38,9 @@ def periods(
     the GPU still works on it, so a period ends when that is done. The first `skip_first` steps are
     left out as long as others remain, and so are first steps that take much longer than the others.
 
-    Where no step was marked, all that was recorded is one period. It begins with the first kernel
-    if that had long been launched: until then the GPU did what was launched before the recording.
+    Where no step was marked, all that was recorded is one period. The first period begins when the
+    GPU is done with what was launched before the recording: with what was recorded of it, or with
+    the first kernel if that had long been launched.
     """
     work = pd.concat([extents(rows) for rows in (cpu_ops, kernels) if len(rows)])
     ranks = work.groupby(WHERE, observed=True).agg({"first": "min", "last": "max"}).reset_index()
@@ -47,25 +48,27 @@ def periods(
     known = known[(known["start_ns"] < known["last"]) & (known["end_ns"] > known["first"])]
     columns = [*WHERE, "step", "start_ns", "end_ns"]
     if known.empty:
-        whole = _without_the_begin(ranks, kernels)
-        whole = whole.rename(columns={"first": "start_ns", "last": "end_ns"}).assign(step=-1)
+        whole = ranks.rename(columns={"first": "start_ns", "last": "end_ns"}).assign(step=-1)
+        whole["start_ns"] = np.maximum(whole["start_ns"], _begins(whole, kernels))
         found = "No step was marked" if steps.empty else "The steps are those of another capture"
         lasting = whole[whole["end_ns"] > whole["start_ns"]]
         return Periods(rows=lasting[columns], one_off_ns={}, problem=found)
     of_cpu = last_ends(cpu_ops, (cpu_ops["kind"] == "operator").to_numpy())
-    rows = _to_the_next(_with_work(until_gpu_done(known, kernels)[columns], of_cpu))
+    windows = until_gpu_done(known, kernels)[columns]
+    windows["start_ns"] = np.maximum(windows["start_ns"], _begins(windows, kernels))
+    windows = windows[windows["end_ns"] > windows["start_ns"]]
+    rows = _to_the_next(_with_work(windows, of_cpu))
     rows, one_off = _steady(_without_the_end(rows, of_cpu, last_ends(kernels)), skip_first)
     return Periods(rows=rows[rows["end_ns"] > rows["start_ns"]], one_off_ns=one_off)
 
 
-def _without_the_begin(ranks: pd.DataFrame, kernels: pd.DataFrame) -> pd.DataFrame:
-    """Return `ranks`, each to begin with the first kernel if that waited for work from before."""
-    if not len(kernels) or "waited_ns" not in kernels:
-        return ranks
-    waiting = kernels[kernels["waited_ns"] >= _QUEUED_NS]
-    begun = waiting.groupby(WHERE, observed=True)["start_ns"].min()
-    known = begun.reindex(pd.MultiIndex.from_frame(ranks[WHERE])).to_numpy(na_value=-1)
-    return ranks.assign(first=np.maximum(ranks["first"], known.astype(np.int64)))
+def _begins(rows: pd.DataFrame, kernels: pd.DataFrame) -> NDArray[np.int64]:
+    """Return when the GPU of each of the `rows` is done with what was launched before; else -1."""
+    if not len(kernels) or "begins_ns" not in kernels:
+        return np.full(len(rows), -1, dtype=np.int64)
+    begins = kernels.groupby(WHERE, observed=True)["begins_ns"].first()
+    ranks = pd.MultiIndex.from_frame(rows[WHERE])
+    return begins.reindex(ranks, fill_value=-1).to_numpy(np.int64)
 
 
 def watched(
