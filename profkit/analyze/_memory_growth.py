@@ -1,6 +1,7 @@
 """Memory that grows with every step: what is said of it, and whether that of a process does."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,16 @@ import pandas as pd
 
 from profkit.core.formatting import size
 from profkit.core.verdict import Evidence, MemoryVerdict
+
+KEEP_NO_GRAPH = (
+    "Keep no tensor with its graph: `.detach()` or `.item()` for losses that are summed up, a limit"
+    " for lists and caches."
+)
+OUT_OF_MEMORY = (
+    "https://docs.pytorch.org/docs/stable/notes/faq.html"
+    "#my-model-reports-cuda-runtime-error-2-out-of-memory"
+)
+"""The document behind that advice."""
 
 _FEWEST_STEPS = 5
 _GROWING = 0.005
@@ -22,10 +33,8 @@ def growth(
         headline=f"Memory grows {size(per_step)} with each step; {size(peak_bytes)} so far.",
         is_growing=True,
         peak_bytes=peak_bytes,
-        advice="Keep no tensor with its graph: `.detach()` or `.item()` for losses that are "
-        "summed up, a limit for lists and caches.",
-        source="https://docs.pytorch.org/docs/stable/notes/faq.html"
-        "#my-model-reports-cuda-runtime-error-2-out-of-memory",
+        advice=KEEP_NO_GRAPH,
+        source=OUT_OF_MEMORY,
         evidence={
             **evidence,
             "rank": int(seen["rank"]),
@@ -33,6 +42,17 @@ def growth(
             "steps": int(seen["steps"]),
         },
     )
+
+
+def with_growth(memory: MemoryVerdict | None, steps: pd.DataFrame | None) -> MemoryVerdict | None:
+    """Return the verdict on memory, or that it grows over all `steps` where that does not know it.
+
+    What was recorded of the memory may be a few steps, or a peak alone.
+    """
+    grown = growth_of_process(steps)
+    if memory is None or grown is None or memory.is_limit or memory.is_growing:
+        return memory or grown
+    return replace(grown, limit_bytes=memory.limit_bytes)
 
 
 def growth_of_process(steps: pd.DataFrame | None) -> MemoryVerdict | None:

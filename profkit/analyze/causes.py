@@ -15,6 +15,10 @@ from profkit.analyze.division.details import IN_OPERATORS
 from profkit.analyze.division.kept_calls import kept_calls
 from profkit.analyze.division.pattern_matches import matches
 from profkit.analyze.division.periods import SINGLE_STEPS, Periods, periods, watched
+from profkit.analyze.division.profiler_overhead import (
+    matches_without_overhead,
+    without_overhead,
+)
 from profkit.analyze.division.rank_causes import (
     Divided,
     RankCauses,
@@ -30,6 +34,7 @@ from profkit.analyze.division.unrecorded_gpu import unrecorded_gpu
 from profkit.analyze.shared.large_table import LargeTable
 from profkit.analyze.shared.representative_ranks import left_out, representative
 from profkit.analyze.shared.step_spans import operator_spans
+from profkit.analyze.shared.step_times import UNPROFILED
 from profkit.core.hardware import Hardware
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
@@ -120,23 +125,29 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     tables |= {"python": python, **divided_ranks.of_collectives(collectives, matched)}
     chosen, count = _with_parts(found, config.most_ranks)
     ranks = one_by_one(found, tables, chosen, keeps_all=_are_few(python, recorded))
-    shown = decisive(rows := tree_of(ranks))
+    shown = decisive(traced := tree_of(ranks))
+    slowdown = _slowdown(observer_tax, recordings)
+    rows = traced
+    if slowdown and observer_tax and not found.problem:
+        usual_ms = observer_tax.metrics[UNPROFILED].value / _MS
+        rows = without_overhead(traced, slowdown.value, usual_ms)
     of_shown = kept_of(shown, ranks) or divided_of(shown, found, tables)
     seen = trust.Seen(
         periods=found,
         matched=matched,
         collectives=collectives,
         recordings=recordings,
-        slowdown=_slowdown(observer_tax, recordings),
+        slowdown=slowdown,
         has_python=len(python) + len(sampled["samples"]) > 0,
         queued=max(one.queued for one in ranks),
-        working=_working(rows[rows["rank"] == shown]),
+        working=_working(traced[traced["rank"] == shown]),
         **_counted(steps, recorded, launched, recordings),
         unrecorded_gpu=unrecorded_gpu(cpu_ops, kernels, runtime_calls, devices),
     )
     known = {"hardware": hardware, "behaviour": behaviour, "steps": steps, "devices": devices}
     known |= {"annotations": annotations, "collectives": collectives, "processes": processes}
-    matching = _matches(of_shown[0], rows, known | {"sampled_steps": sampled_steps})
+    matching = _matches(of_shown[0], traced, known | {"sampled_steps": sampled_steps})
+    matching = matches_without_overhead(matching, rows[rows["rank"] == shown])
     missing = (*_abstentions(found.problem), *left_out(_PARTS, sorted({*chosen, shown}), count))
     return _result(rows, shown, ranks, of_shown, matching, trust.checks(seen), missing, config)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from profkit.analyze._memory_growth import growth
+from profkit.analyze._memory_growth import KEEP_NO_GRAPH, OUT_OF_MEMORY, growth
 from profkit.analyze._memory_remedies import (
     ATTENTION,
     CONTENTS,
@@ -69,14 +69,14 @@ def analyze(
     shortages = _rows(fragmentation, "shortages")
     shortage = max(shortages, key=lambda row: int(row["asked_bytes"]), default=None)
     peak = _peak(memory_peak, shortage["rank"] if shortage else None)
+    leak = next((row for row in _rows(memory_over_steps, "growth") if row["leaks"] == "yes"), None)
     if shortage:
-        return Result(memory=_out_of_memory(peak, shortage, config))
+        return Result(memory=_out_of_memory(peak, shortage, leak, config))
     reserved = [row["reserved_bytes"] for row in _rows(fragmentation, "peaks")]
     if reserved and max(reserved) < peak.total:
         return Result(memory=_contradictory(peak, max(reserved)))
     within = _within(peak, hardware.memory_bytes, config)
-    leaks = [row for row in _rows(memory_over_steps, "growth") if row["leaks"] == "yes"]
-    return Result(memory=_growing(within, leaks[0]) if leaks else within)
+    return Result(memory=_growing(within, leak) if leak else within)
 
 
 def _rows(result: Result | None, name: str) -> list[dict[str, Any]]:
@@ -201,6 +201,12 @@ def _filled(peak: _Peak) -> str:
     )
 
 
+def _of_leak(leak: Mapping[str, Any]) -> Remedy:
+    """Return what to do about memory that grew until there was no more: more would fill as well."""
+    grown = f"Memory grew {size(float(leak['per_step_bytes']))} with each step, by {leak['line']}."
+    return Remedy(f"{grown} {KEEP_NO_GRAPH}", OUT_OF_MEMORY)
+
+
 def _too_large(asked: int, peak: _Peak, line: str) -> Remedy:
     """Return what to do about one request for more than the program ever held."""
     where = f" in {line}" if line else ""
@@ -212,12 +218,16 @@ def _too_large(asked: int, peak: _Peak, line: str) -> Remedy:
     )
 
 
-def _out_of_memory(peak: _Peak, shortage: Mapping[str, Any], config: Config) -> MemoryVerdict:
-    """Return the verdict where a request failed."""
+def _out_of_memory(
+    peak: _Peak, shortage: Mapping[str, Any], leak: Mapping[str, Any] | None, config: Config
+) -> MemoryVerdict:
+    """Return the verdict where a request failed, as memory grew by a `leak` if there is one."""
     asked, free = int(shortage["asked_bytes"]), int(shortage["free_bytes"])
     reserved, allocated = int(shortage["reserved_bytes"]), int(shortage["allocated_bytes"])
     fits_with, is_loss = shortage["fits_with"], OF_LOSS.search(shortage["stack"] or "")
-    if fits_with:
+    if leak:
+        remedy = _of_leak(leak)
+    elif fits_with:
         remedy = Remedy(
             f"Set `PYTORCH_CUDA_ALLOC_CONF={fits_with}`: a replay with it has room for this.",
             TUNING,
@@ -248,7 +258,8 @@ def _out_of_memory(peak: _Peak, shortage: Mapping[str, Any], config: Config) -> 
         filled_by=dict(peak.contents),
         advice=" ".join(filter(None, (remedy.advice, by.strip(), _filled(peak)))),
         source=remedy.source,
-        place=str(shortage["line"] or ""),
+        is_growing=leak is not None,
+        place=str(leak["line"] if leak else shortage["line"] or ""),
         confidence=Confidence.HIGH if free >= 0 else Confidence.MEDIUM,
         evidence=evidence,
     )

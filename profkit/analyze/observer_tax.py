@@ -3,15 +3,24 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
 
-from profkit.analyze.base import ByTool, analysis
+from profkit.analyze.base import ByTool, OfTool, analysis
 from profkit.analyze.shared.paired import Ratio, no_interval, over_repeats
-from profkit.analyze.shared.step_times import BASELINE, with_step_times
+from profkit.analyze.shared.step_times import (
+    BASELINE,
+    UNPROFILED,
+    step_time,
+    step_time_title,
+    with_step_times,
+)
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
+
+_TRACER = "torch_profiler"
+_STEP = ["rank", "repeat", "step"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,24 +46,31 @@ _CHARTS = (
 
 
 @analysis(title="Profiler overhead")
-def analyze(steps: ByTool, config: Config) -> Result:
+def analyze(
+    steps: ByTool,
+    sampled_steps: Annotated[pd.DataFrame | None, OfTool(tool=_TRACER, table="sampled_steps")],
+    config: Config,
+) -> Result:
     """How much slower are steps under each tool than in the unprofiled capture (``baseline``)?
 
     The slowdown of a rank and repeat is the median of its step times over the baseline's median,
     on the same rank, the same steps and the same repeat, which were captured one after the other.
     That of a repeat is the median of its ranks, and a tool's the geometric mean of its repeats,
     with an interval from how much they differ. The steps are those in the tool's own table:
-    those that it recorded, if it has a schedule.
+    those that it recorded, if it has a schedule; their times are those of the clock that times the
+    baseline. A trace has when the CPU ended a step, with which the GPU may not have begun.
     """
     if BASELINE not in steps or steps[BASELINE].empty:
         return Result.abstain(
             "slowdown of the tools", f"there is no unprofiled capture: enable the tool {BASELINE}"
         )
     base = with_step_times(steps[BASELINE], config.skip_first)
+    timed = {tool: rows for tool, rows in steps.items() if tool != BASELINE}
+    if _TRACER in timed and sampled_steps is not None and len(sampled_steps):
+        timed[_TRACER] = sampled_steps.merge(timed[_TRACER][_STEP], on=_STEP)
     taxes = {
         tool: _slowdowns(with_step_times(rows, config.skip_first), base)
-        for tool, rows in steps.items()
-        if tool != BASELINE
+        for tool, rows in timed.items()
     }
     known = {tool: rows for tool, rows in taxes.items() if len(rows)}
     reason = "no step of it is in the same repeat of the baseline"
@@ -67,7 +83,7 @@ def analyze(steps: ByTool, config: Config) -> Result:
     by_repeat = pd.concat(rows.assign(tool=tool) for tool, rows in known.items())
     slowdowns = _by_tool(by_repeat, config.confidence)
     return Result(
-        metrics=_metrics(slowdowns),
+        metrics={**_metrics(slowdowns), UNPROFILED: _unprofiled(steps[BASELINE], config)},
         tables=_tables(slowdowns, by_repeat),
         charts=_CHARTS,
         abstentions=(*missing, *_unsure(slowdowns)),
@@ -140,6 +156,12 @@ def _metrics(slowdowns: Mapping[str, Ratio]) -> dict[str, Metric]:
         )
         for tool, ratio in slowdowns.items()
     }
+
+
+def _unprofiled(baseline: pd.DataFrame, config: Config) -> Metric:
+    found = step_time(baseline, None, baseline, config.skip_first)
+    title = step_time_title(BASELINE, found.statistic)
+    return Metric(value=found.time_ns, unit="ns", title=title, better="lower")
 
 
 def _unsure(slowdowns: Mapping[str, Ratio]) -> tuple[Abstention, ...]:

@@ -8,13 +8,14 @@ from typing import Any
 from profkit.analyze._actions_of_patterns import with_known_causes
 from profkit.analyze._headline import PER_STEP, PER_TRACED_STEP, RECORDED, headline, of_some_steps
 from profkit.analyze._late_rank import WAITING, is_last_recorded, with_late_rank
-from profkit.analyze._memory_growth import growth_of_process
+from profkit.analyze._memory_growth import with_growth
 from profkit.analyze._record_more import record_more
 from profkit.analyze._uneven_steps import between_steps, growing_steps, uneven_steps
 from profkit.analyze._worthwhile import in_order, likely_ms, worthwhile
 from profkit.analyze.base import Behaviour, analysis
 from profkit.analyze.division import gpu, names
 from profkit.analyze.division.periods import SINGLE_STEPS
+from profkit.analyze.division.profiler_overhead import OVERHEAD
 from profkit.analyze.shared.step_times import UnprofiledSteps
 from profkit.core.result import Result
 from profkit.core.settings import Settings
@@ -62,7 +63,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a result)
     are upper bounds. Checks of the recording come first: one that failed lowers the confidence, or
     silences what depends on it.
     """
-    memory = (memory_verdict and memory_verdict.memory) or growth_of_process(unprofiled)
+    memory = with_growth(memory_verdict.memory if memory_verdict else None, unprofiled)
     kernels = kernel_verdict.kernels if kernel_verdict else None
     if causes is not None and "causes" in causes.tables:
         has_unprofiled = unprofiled is not None and len(unprofiled)
@@ -95,8 +96,10 @@ def _of_time(
     """
     rows = _rows(causes, "causes")
     rank = next(row["rank"] for row in _rows(causes, "ranks") if row["decisive"] == "true")
-    mine = [_cause(row) for row in rows if row["rank"] == rank]
-    mine = with_late_rank(mine, rows, rank, stragglers)
+    recorded = [_cause(row) for row in rows if row["rank"] == rank]
+    overhead_ms = sum(cause.ms_per_step for cause in recorded if cause.id == OVERHEAD)
+    traced_ms = causes.metrics["step_ms"].value - overhead_ms
+    mine = with_late_rank(_unslowed(recorded, traced_ms), rows, rank, stragglers)
     of_steps = (
         *between_steps(unprofiled),
         *growing_steps(unprofiled),
@@ -105,7 +108,6 @@ def _of_time(
     checks = [*of_steps, *map(_trust, _rows(causes, "trust"))]
     silent = {silenced for check in checks for silenced in check.silences}
     spoken = [cause for cause in mine if not silent & set(names.parts_of(cause.id))]
-    traced_ms = causes.metrics["step_ms"].value
     found = with_known_causes(_rows(causes, "matches"), mine)
     typical = {row["id"]: row["median_ms"] for row in rows if row["rank"] == rank}
     failed = {check.check for check in checks if not check.passed}
@@ -126,7 +128,7 @@ def _of_time(
     doubts = () if is_last_recorded(stragglers, rows) else checks
     chosen = [_no_surer(_without_ranks(action, doubts), confidence) for action in chosen]
     step = unprofiled.metrics.get("step_time_ns") if unprofiled else None
-    per = PER_STEP if step is None else PER_TRACED_STEP
+    per = PER_STEP if step is None or overhead_ms else PER_TRACED_STEP
     is_whole = any(missing.what == SINGLE_STEPS for missing in causes.abstentions)
     return Verdict(
         limiter=limiter,
@@ -135,6 +137,7 @@ def _of_time(
         step_ms=traced_ms if step is None else step.value / _NS_PER_MS,
         is_unprofiled=step is not None,
         traced_ms=traced_ms,
+        overhead_ms=overhead_ms,
         is_whole=is_whole,
         confidence=confidence,
         causes=tuple(_advised(mine, chosen)),
@@ -157,6 +160,17 @@ def _cause(row: Mapping[str, Any]) -> Cause:
         place=row["place"],
         evidence=json.loads(row["evidence"]),
     )
+
+
+def _unslowed(causes: Sequence[Cause], step_ms: float) -> list[Cause]:
+    """Return the causes without the profiler's own, as shares of the rest of a step."""
+    if all(cause.id != OVERHEAD for cause in causes):
+        return [*causes]
+    return [
+        replace(cause, share=cause.ms_per_step / step_ms)
+        for cause in causes
+        if cause.id != OVERHEAD
+    ]
 
 
 def _trust(row: Mapping[str, Any]) -> Trust:

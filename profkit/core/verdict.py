@@ -182,8 +182,12 @@ class Verdict:
     kernels: KernelVerdict | None = None
     trust: tuple[Trust, ...] = ()
     traced_ms: float = 0.0
-    """Mean time of a traced step from its start to the start of the next, in ms: what the causes
-    sum to, and their shares and gains are of."""
+    """Mean time of a traced step from its start to the start of the next, in ms, without
+    `overhead_ms`: what the causes sum to, and their shares and gains are of."""
+
+    overhead_ms: float = 0.0
+    """What the profiler adds to a traced step by slowing the CPU down while the GPU waits, in ms; 0
+    where that is not known."""
 
     is_whole: bool = False
     """Whether no step was marked, so that all that was recorded counts as one."""

@@ -32,6 +32,7 @@ def shown(verdict: Verdict, *, is_imported: bool = False) -> verdict_view.RunVer
         confidence=confidence(verdict).value,
         step_ms=milliseconds(verdict.step_ms),
         traced_ms=milliseconds(verdict.traced_ms),
+        overhead_ms=milliseconds(verdict.overhead_ms) if verdict.overhead_ms else "",
         is_unprofiled=verdict.is_unprofiled,
         parts=tuple(map(_part, parts)),
         small=tuple(

@@ -68,6 +68,9 @@ class RunVerdict:
     confidence: str
     step_ms: str
     traced_ms: str
+    overhead_ms: str
+    """What the profiler adds to that, which is left out; empty if nothing."""
+
     is_unprofiled: bool
     """Whether `step_ms` is of unprofiled steps; `traced_ms` is what the causes sum to."""
 

@@ -802,9 +802,50 @@ def test_a_recording_begins_with_a_kernel_that_waited_for_work_from_before(queue
     assert (computing, sum(parts.values())) == (100, whole_us)
 
 
-def slowed(ratio):
+@pytest.mark.parametrize(
+    ("recorded", "step_us", "is_doubted"), [((2, 3, 4), 300, False), ((2,), 1200, True)]
+)
+def test_the_first_step_begins_when_the_gpu_is_done_with_what_was_launched_before(
+    recorded, step_us, is_doubted
+):
+    """The first kernel has no launch. Where later ones have none as well, it was lost."""
+    found = divided(
+        steps=[step(0, 500)],
+        cpu_ops=[op(0, 0, 500)],
+        runtime_calls=[call(number, 100 * number, 100 * number + 10) for number in recorded],
+        kernels=[
+            kernel(1, 5, 900),
+            *(kernel(number, 100 * number + 710, 100 * number + 800) for number in (2, 3, 4)),
+        ],
+    )
+    (row,) = rows(found, "by_step")
+    assert row["step_time_ns"] == step_us * US
+    assert any(row["check"] == "launches" for row in rows(found, "trust")) == is_doubted
+
+
+def test_what_the_profiler_slows_down_is_no_idle_time_of_the_gpu():
+    """The step of 2,000 µs takes 1,600 without: a GPU that waits for Python waits so much less."""
+    slowdown = {"recordings": {"x": Recording()}, "observer_tax": slowed(4, 1600)}
+    plain, found = tree(divided(**GPU)), tree(divided(**GPU | slowdown))
+    assert found["profiler_overhead"]["ms_per_step"] == pytest.approx(0.4)
+    assert found["profiler_overhead"]["gain_ms"] == 0
+    assert found["gpu_computing"] == plain["gpu_computing"]
+    less = ("gpu_idle.python", "gpu_idle.loading_data")
+    before, after = (sum(one[name]["ms_per_step"] for name in less) for one in (plain, found))
+    assert before - after == pytest.approx(0.4)
+    for name in less:
+        ratio = found[name]["gain_ms"] / plain[name]["gain_ms"]
+        assert ratio == pytest.approx(after / before)
+    assert found["gpu_idle.blocked"] == plain["gpu_idle.blocked"]
+    tops = [row["ms_per_step"] for name, row in found.items() if "." not in name]
+    assert sum(tops) == pytest.approx(2)
+    assert tree(divided(**CPU | slowdown)) == tree(divided(**CPU))
+
+
+def slowed(ratio, unprofiled_us=0):
     metric = Metric(value=ratio, unit="ratio", title="")
-    return Result(metrics={"x_slowdown_ratio": metric})
+    usual = Metric(value=unprofiled_us * US, unit="ns", title="")
+    return Result(metrics={"x_slowdown_ratio": metric, "unprofiled_step_time_ns": usual})
 
 
 @pytest.mark.parametrize(

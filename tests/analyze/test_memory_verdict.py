@@ -108,6 +108,21 @@ SHORT = {
 }
 
 
+def test_memory_that_grew_until_it_ran_out_is_not_helped_by_a_setting():
+    kept = [block(10, 4 * step + 2, line="log (t.py:9)") for step in range(8)]
+    steps = [
+        {"rank": 0, "repeat": 0, "step": step, "start_ns": 4 * step, "end_ns": 4 * step + 3}
+        for step in range(8)
+    ]
+    growth = testing.run(memory_over_steps.analyze, allocations=kept, steps=steps)
+    short = SHORT | {"event": 35, "size_bytes": 10 * MIB, "free_bytes": 2 * MIB}
+    found = verdict(snapshot(kept, 80, short=[short]) | {"memory_over_steps": growth})
+    asked = "Out of memory: 10 MiB asked, 8 MiB missing"
+    assert found.headline == f"{asked}, 80 MiB reserved but unused."
+    assert (found.is_limit, found.is_growing, found.place) == (True, True, "log (t.py:9)")
+    assert found.advice.startswith("Memory grew 10 MiB with each step, by log (t.py:9). Keep no")
+
+
 def test_running_out_of_memory_says_what_was_asked_and_what_was_free():
     found = verdict(snapshot(HOLES, 120, short=[SHORT | {"free_bytes": 2 * MIB}]))
     assert (

@@ -16,8 +16,9 @@ def table(*rows):
     )
 
 
-def run(tables):
-    return observer_tax.analyze.run(tables, config=observer_tax.Config(skip_first=1))
+def run(tables, sampled_steps=None):
+    config = observer_tax.Config(skip_first=1)
+    return observer_tax.analyze.run(tables, sampled_steps, config=config)
 
 
 def test_a_tool_is_compared_on_the_same_ranks_and_steps_without_warm_up():
@@ -33,6 +34,18 @@ def test_a_tool_is_compared_on_the_same_ranks_and_steps_without_warm_up():
     )
     # Of the first repeat's ranks the median is 1.25; the second has one rank.
     assert result.metrics["nsys_slowdown_ratio"].value == pytest.approx((1.25 * 2) ** 0.5)
+
+
+def test_a_trace_is_compared_by_the_clock_of_the_baseline():
+    """The CPU is done with a step long before the GPU is: three nanoseconds after its begin."""
+    base = table((0, 0, 1, 10), (0, 0, 2, 30), (0, 0, 3, 20))
+    trace, clock = table((0, 0, 2, 3), (0, 0, 3, 3)), table((0, 0, 2, 36), (0, 0, 3, 24))
+    sampled = schema.frame(
+        "sampled_steps", clock[["rank", "repeat", "step", "start_ns", "end_ns"]].to_dict("records")
+    )
+    result = run({"baseline": base, "torch_profiler": trace}, sampled)
+    assert result.metrics["torch_profiler_slowdown_ratio"].value == pytest.approx(1.2)
+    assert result.metrics["unprofiled_step_time_ns"].value == 20
 
 
 def test_the_interval_is_that_of_the_pairs_of_repeats():

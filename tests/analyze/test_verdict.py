@@ -10,7 +10,7 @@ from profkit.analyze import steps as step_times
 from profkit.analyze import verdict
 from profkit.analyze.shared.step_times import BETWEEN_STEPS
 from profkit.core.result import Abstention, Finding, Metric, Result, Severity, Table
-from profkit.core.verdict import Confidence, Limiter
+from profkit.core.verdict import Confidence, Limiter, MemoryVerdict
 from profkit.planning.cache import load
 from profkit.report import verdict_text
 from profkit.report.verdict_text import step_time
@@ -400,6 +400,21 @@ def test_a_process_whose_memory_grows_with_every_step_will_run_out(per_step_mib,
         assert any(".detach()" in line for line in verdict_text.lines(found))
 
 
+def test_what_was_recorded_of_a_few_steps_does_not_hide_that_memory_grows():
+    peaks = [(400 + 20 * number) << 20 for number in range(20)]
+    steps = [
+        {"rank": 0, "repeat": 0, "step": number, "peak_memory_bytes": peak}
+        for number, peak in enumerate(peaks)
+    ]
+    within = MemoryVerdict(headline="300 MiB at the peak.", limit_bytes=1 << 30)
+    given = {"causes": causes({"cpu_operators": 100}), "unprofiled": steps}
+    found = judged(**given, memory_verdict=Result(memory=within)).memory
+    assert found.headline == "Memory grows 20 MiB with each step; 780 MiB so far."
+    assert found.limit_bytes == 1 << 30
+    full = replace(within, is_limit=True)
+    assert judged(**given, memory_verdict=Result(memory=full)).memory == full
+
+
 def test_a_process_with_a_first_peak_alone_does_not_grow():
     steps = [
         {"rank": 0, "repeat": 0, "step": number, "peak_memory_bytes": (300 + 50 * min(number, 9))}
@@ -615,6 +630,17 @@ def test_the_step_time_is_that_of_the_unprofiled_run_where_there_is_one():
     assert (found.step_ms, found.traced_ms, found.is_unprofiled) == (80, 100, True)
     assert found.headline == "GPU busy 100 of 100 ms per traced step."
     assert judged(**given).step_ms == 100
+
+
+def test_what_the_profiler_slows_down_is_left_out_of_the_step_and_limits_nothing():
+    steps = Result(metrics={"step_time_ns": Metric(value=21e6, unit="ns", title="")})
+    times = {"gpu_computing": 19, "gpu_idle.python": 2, "profiler_overhead": 27}
+    given = {"causes": causes(times), "steps": steps}
+    found = judged(**given, unprofiled=[{"step": 0}])
+    assert (found.limiter, found.headline) == (Limiter.GPU, "GPU busy 19 of 21 ms per step.")
+    assert (found.step_ms, found.traced_ms, found.overhead_ms) == (21, 21, 27)
+    assert sum(cause.share for cause in found.causes if "." not in cause.id) == pytest.approx(1)
+    assert "profiler_overhead" not in [cause.id for cause in found.causes]
 
 
 def test_the_line_of_a_cause_is_kept_where_its_pattern_names_none():

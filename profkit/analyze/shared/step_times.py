@@ -19,6 +19,9 @@ _A_GAP_NS = 1_000_000
 BASELINE = "baseline"
 """The tool that records only the steps."""
 
+UNPROFILED = "unprofiled_step_time_ns"
+"""The metric of the unprofiled step time beside how much tools slow steps down."""
+
 BETWEEN_STEPS = "between_steps_share"
 """The metric of `between_steps_share`, where that is much."""
 

@@ -101,6 +101,7 @@
  * @property {string} confidence
  * @property {string} step_ms
  * @property {string} traced_ms what the causes sum to
+ * @property {string} overhead_ms what the profiler adds to that, or nothing
  * @property {boolean} is_unprofiled whether `step_ms` is of unprofiled steps
  * @property {StepPart[]} parts
  * @property {string[]} small parts too small to be drawn

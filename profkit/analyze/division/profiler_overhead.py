@@ -1,0 +1,90 @@
+"""What of the idle time of a GPU is the profiler's: it slows the CPU down, and not the GPU."""
+
+import json
+import math
+from typing import Any
+
+import pandas as pd
+
+from profkit.analyze.division import gpu, names
+from profkit.analyze.division.cpu_threads import PYTHON
+
+OVERHEAD = "profiler_overhead"
+"""Id of the cause."""
+
+_CAUSES = tuple(f"{gpu.IDLE}.{name}" for name in (PYTHON, "loading_data", "compiler"))
+"""Causes of idle time in which the CPU works."""
+
+
+def without_overhead(rows: pd.DataFrame, slowdown: float, unprofiled_ms: float) -> pd.DataFrame:
+    """Return the causes with the profiler's part of the GPU's idle time as a cause of its own.
+
+    `rows` are those of `rank_causes.tree_of`. With the profiler the same steps take `slowdown`
+    times as long, and steps as a rule longer than `unprofiled_ms`: the smaller of both counts, as a
+    few steps differ by chance. Kernels are not slowed, so what is more is time in which the GPU
+    waits for a CPU that works, as far as there is so much: of each such cause its share. Causes sum
+    to the step as before; those of ranks without a GPU stay as they are.
+    """
+    parts = [_of_rank(own, slowdown, unprofiled_ms) for _, own in rows.groupby("rank", sort=False)]
+    return pd.concat(parts, ignore_index=True)
+
+
+def matches_without_overhead(matches: pd.DataFrame, causes: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the table of matches with the same share taken off their idle time.
+
+    `causes` are those of the rank that they are about, from `without_overhead`. What was found in
+    some steps alone was seen in steps that no profiler slowed.
+    """
+    times = causes.set_index("id")["ms_per_step"]
+    overhead_ms = float(times.get(OVERHEAD, 0.0))
+    if not overhead_ms or not len(matches):
+        return matches
+    left_ms = float(times[times.index.isin(_CAUSES)].sum())
+    left = left_ms / (left_ms + overhead_ms)
+    rows = [dict(zip(matches.columns, row, strict=True)) for row in matches.itertuples(index=False)]
+    made = [_slowed_less(row, left) for row in rows]
+    return matches.assign(**{name: [row[name] for row in made] for name in ("covered_ms", "also")})
+
+
+def _slowed_less(row: dict[str, Any], left: float) -> dict[str, Any]:
+    if row["in_steps"]:
+        return row
+    also = json.loads(row["also"])
+    own_ms = row["covered_ms"] - sum(also.values())
+    also = {cause: ms * (left if _is_slowed(cause) else 1.0) for cause, ms in also.items()}
+    own_ms *= left if _is_slowed(row["cause"]) else 1.0
+    return {"covered_ms": own_ms + sum(also.values()), "also": json.dumps(also)}
+
+
+def _is_slowed(cause: str) -> bool:
+    return any(above in _CAUSES for above in names.parts_of(cause))
+
+
+def _of_rank(rows: pd.DataFrame, slowdown: float, unprofiled_ms: float) -> pd.DataFrame:
+    ids, times = rows["id"], rows["ms_per_step"]
+    step_ms = float(times[~ids.str.contains(".", regex=False)].sum())
+    slowed_ms = float(times[ids.isin(_CAUSES)].sum())
+    overhead_ms = min(step_ms * (1 - 1 / slowdown), step_ms - unprofiled_ms, slowed_ms)
+    if overhead_ms <= 0:
+        return rows
+    left = 1 - overhead_ms / slowed_ms
+    idle = ids == gpu.IDLE
+    within = ids.map(_is_slowed).astype(bool)
+    factor = pd.Series(1.0, index=rows.index).mask(within, left)
+    factor = factor.mask(idle, 1 - overhead_ms / times.where(idle, math.inf))
+    counted = ["ms_per_step", "median_ms", "gain_ms", "share"]
+    made = rows.assign(**{name: rows[name] * factor for name in counted})
+    own = {
+        "rank": rows["rank"].iloc[0],
+        "id": OVERHEAD,
+        "title": "Profiler overhead",
+        "ms_per_step": overhead_ms,
+        "median_ms": math.nan,
+        "gain_ms": 0.0,
+        "share": overhead_ms / step_ms,
+        "place": "",
+        "evidence": "{}",
+    }
+    return pd.concat([made, pd.DataFrame([own])]).sort_values(
+        ["ms_per_step", "id"], ascending=[False, True], ignore_index=True
+    )
