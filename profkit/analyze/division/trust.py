@@ -28,7 +28,9 @@ _RANKS = re.compile(r"Rank \d+ of (\d+);")
 _COUNT = re.compile(r"[\d,]+")
 _FEW_ROWS = 0.01
 _EITHER = "their time may belong to either"
-_BUSY = re.compile(r"other processes|other virtual machines|clock|temperature")
+_BUSY = re.compile(r"other processes|other virtual machines|clock")
+_OF_GPU = re.compile(r"of GPU \d")
+_REPEAT = "repeat on an idle machine"
 _ENOUGH_STEPS = 3
 _FEWEST_COMPARED = 2
 _MOST_VARIATION = 0.3
@@ -248,7 +250,8 @@ def _of_surroundings(seen: Seen) -> Iterator[Trust]:
     without_core = f"the program's thread had no core for {seen.queued:.0%} of the time"
     if busy:
         also = f", and {without_core}" if seen.queued > _MOST_QUEUED else ""
-        message = f"{busy[0][:1].upper()}{busy[0][1:]}{also}: repeat on an idle machine."
+        remedy = "its times vary with that" if _OF_GPU.search(busy[0]) else _REPEAT
+        message = f"{busy[0][:1].upper()}{busy[0][1:]}{also}: {remedy}."
         yield Trust(check="machine", passed=False, message=message)
     elif seen.queued > _MOST_QUEUED:
         message = f"{without_core[:1].upper()}{without_core[1:]}: more threads run than cores."

@@ -21,11 +21,11 @@ _IDLE = "gpu_idle"
 _CHOSEN = {_IDLE, "applications_clocks_setting", "display_clock_setting"}
 _OTHERS_SHARE = 0.1
 _STOLEN_SHARE = 0.05
-# Change of a reading that is still steady, as a share of it and in its unit.
-_STEADY = {
-    "sm_clock_mhz": ("clock", 0.05, 0.0),
-    "temperature_c": ("temperature", 0.0, 10.0),
-}
+# A GPU at work lowers its clock by a little to stay within its power.
+_HARMLESS = {"sw_power_cap"}
+_CLOCK = "sm_clock_mhz"
+# Change of a clock that is still steady. A GPU gets warm as it works, which alone changes no time.
+_STEADY = 0.05
 
 
 @dataclass
@@ -150,7 +150,7 @@ def warnings(summary: Mapping[str, Any], earlier: Sequence[Mapping[str, Any]]) -
     found = []
     for index, gpu in enumerate(summary["gpus"]):
         work = gpu["at_work"]
-        if reasons := sorted(set(work["throttle_reasons"]) - _CHOSEN):
+        if reasons := _held_down(work):
             found.append(f"the clocks of GPU {index} were held down: {', '.join(reasons)}")
         with_gpu = [record for record in earlier if index < len(record["gpus"])]
         found += _moves(index, work, [record["gpus"][index]["at_work"] for record in with_gpu])
@@ -162,22 +162,29 @@ def warnings(summary: Mapping[str, Any], earlier: Sequence[Mapping[str, Any]]) -
     return [f"{text}; see conditions in capture.json" for text in found]
 
 
+def _held_down(work: Mapping[str, Any]) -> list[str]:
+    """Return what held the clocks of a GPU down, those of `_HARMLESS` only if they moved much."""
+    reasons = set(work["throttle_reasons"]) - _CHOSEN
+    return sorted(reasons if _has_moved(work) else reasons - _HARMLESS)
+
+
 def _moves(
     index: int, work: Mapping[str, Any], others: Sequence[Mapping[str, Any]]
 ) -> Iterator[str]:
-    """Yield the readings of a GPU that moved in this capture, or differ from the others."""
-    for name, (word, share, margin) in _STEADY.items():
-        if name not in work:
-            continue
+    """Yield that the clock of a GPU moved in this capture, or differs from those of `others`."""
+    if _has_moved(work):
+        yield f"the clock of GPU {index} moved while it worked"
+    clocks = [one[_CLOCK]["mean"] for one in (work, *others) if _CLOCK in one]
+    if _CLOCK in work and any(_are_apart(work[_CLOCK]["mean"], clock) for clock in clocks):
+        yield f"the clock of GPU {index} was not as in earlier captures of this run"
 
-        def apart(one: float, other: float, share: float = share, margin: float = margin) -> bool:
-            return abs(one - other) > share * max(one, other) + margin
 
-        if apart(work[name]["min"], work[name]["max"]):
-            yield f"the {word} of GPU {index} moved while it worked"
-        means = [other[name]["mean"] for other in others if name in other]
-        if any(apart(work[name]["mean"], mean) for mean in means):
-            yield f"the {word} of GPU {index} was not as in earlier captures of this run"
+def _has_moved(work: Mapping[str, Any]) -> bool:
+    return _CLOCK in work and _are_apart(work[_CLOCK]["min"], work[_CLOCK]["max"])
+
+
+def _are_apart(one: float, other: float) -> bool:
+    return abs(one - other) > _STEADY * max(one, other)
 
 
 def _own_seconds() -> float:
