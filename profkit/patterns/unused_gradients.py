@@ -1,7 +1,7 @@
 """Unused gradients: of models or layers that are not trained, and still take part in backward."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -14,7 +14,9 @@ from profkit.patterns.base import Match, Step, pattern
 
 _ONCE = r"^aten::(?:_fused_|_foreach_addcdiv_?$|addcdiv_?$)"
 """Operators that optimizers call once for each parameter, or list of them."""
-_UPDATES = rf"^aten::_(?:fused|foreach)_|{ON_ONE}"
+_ON_LISTS = r"^aten::_(?:fused|foreach)_"
+"""Operators on lists; PyTorch records no shape of lists of more than 30 tensors."""
+_UPDATES = rf"{_ON_LISTS}|{ON_ONE}"
 _FEWEST = 4
 """Gradients of inputs are wanted, as for adversarial examples, and are few."""
 _LEAST_SHARE = 0.1
@@ -37,6 +39,9 @@ def match(
     gradients = equal(cpu_ops, "name", GRADIENT)
     updates = inside(cpu_ops, having(cpu_ops, r"^Optimizer\.step#")) & having(cpu_ops, _UPDATES)
     if not gradients.any() or not updates.any():
+        return None
+    lists = updates & having(cpu_ops, _ON_LISTS)
+    if any(not _shapes(text) for text in _texts(cpu_ops, lists)):
         return None
     given, updated = _given(cpu_ops, gradients), _updated(cpu_ops, updates)
     # Parts of parameters, or copies in one piece, have shapes of their own: nothing is known then.
@@ -100,11 +105,11 @@ def _updated(cpu_ops: pd.DataFrame, updates: Chosen) -> Counter[_Shape]:
     return most
 
 
-def _shapes(text: str) -> Iterator[_Shape]:
-    """Yield the shapes of the tensors that are the first input, without those of scalars."""
+def _shapes(text: str) -> list[_Shape]:
+    """Return the shapes of the tensors that are the first input, without those of scalars."""
     first: list[Any] = next(iter(listed(text)), [])
     each = first if first and isinstance(first[0], list) else [first]
-    yield from (tuple(one) for one in each if one)
+    return [tuple(one) for one in each if one]
 
 
 def _weight(counts: Mapping[_Shape, float]) -> float:

@@ -40,6 +40,13 @@ PASSED = {
     "all parameters updated": {
         "cpu_ops": [*FROZEN, *update(100, "aten::_fused_adamw_", [*SHAPES, *HEAD])]
     },
+    "lists so long that their shapes are not recorded": {
+        "cpu_ops": [
+            *FROZEN,
+            *update(100, "aten::_foreach_addcdiv_", [*HEAD]),
+            *update(110, "aten::_foreach_addcdiv_", []),
+        ]
+    },
     "parts of parameters, which have other shapes": {
         "cpu_ops": [*FROZEN, *update(100, "aten::_fused_adamw_", [[5, 512], [10]])]
     },
