@@ -87,12 +87,14 @@ def of_run(run: RunFolder, *, notes_only: bool = False) -> Iterator[str]:
     yield "  ".join(filter(None, (run.name, when, step, "" if run.status == "ok" else run.status)))
     last = []
     if failed := run.failure:
-        # The clock of steps survives what a tool does not.
-        what = "steps were timed, and no more" if failed.get("places") else "nothing was recorded"
-        yield f"{what}: {failed['reason']}"
+        # The clock of steps survives what a tool does not; so does the history of a memory that
+        # ran out.
+        timed = "steps were timed, and no more" if failed.get("places") else "nothing was recorded"
+        yield f"{'the program failed' if found else timed}: {failed['reason']}"
         yield f"  what it printed: {run.log(failed)}"
     else:
         yield from program_end.failures(run.captures)
+    if found or not failed:
         yield from answer(run)
         if run.left_out:
             others = counted(run.left_out, "more program")

@@ -14,7 +14,7 @@ from profkit.cli import main
 from profkit.core import result
 from profkit.core.job_record import NOTHING
 from profkit.core.result import Abstention, Finding, Metric, Result, Severity
-from profkit.core.verdict import Confidence, Limiter, Verdict
+from profkit.core.verdict import Confidence, Limiter, MemoryVerdict, Verdict
 from profkit.dag.overrides import save_selection
 from tests.cli.test_run_folders import make_run
 from tests.convert.nsys.reports import written
@@ -247,6 +247,27 @@ def test_where_nothing_was_recorded_the_reason_stands_in_place_of_notes(
     assert first.endswith("2 of 2 captures: error, skipped")
     assert reason == f"{begin}: no --lr"
     assert log.endswith("results/runs/bad/capture/baseline/rep0/capture.log")
+
+
+def test_what_was_recorded_before_all_captures_failed_is_shown(folder, capsys):
+    failed = make_run(folder, "bad", "2026-01-01", ["oom"])
+    path = failed / "capture/baseline/rep0/capture.json"
+    record = {"tool": "baseline", "repeat": 0, "reason": "no memory is left"}
+    path.write_text(json.dumps(json.loads(path.read_text()) | record))
+    said = "Out of memory: 2 GiB asked."
+    memory = MemoryVerdict(headline=said, is_limit=True, advice="Keep less.")
+    verdict = Verdict(
+        limiter=Limiter.MEMORY,
+        headline=said,
+        step_ms=0.0,
+        confidence=Confidence.LOW,
+        memory=memory,
+    )
+    document(failed, "verdict", verdict=verdict)
+    assert main(["show", "bad"]) == 0
+    _, reason, _, *answer = capsys.readouterr().out.splitlines()
+    assert reason == "the program failed: no memory is left"
+    assert answer[0] == f"Memory: {said} Keep less."
 
 
 @pytest.mark.parametrize("step_is", ["", "forward pass"])
