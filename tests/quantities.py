@@ -52,7 +52,7 @@ def said_of(tree, run):
             "report.json": milliseconds(verdict.traced_ms),
             "causes": _metric(found, "causes.step_ms"),
             "terminal": _word(r"of ([\d.,]+) ms per", text),
-            "step bar": page["traced_ms"],
+            "step bar": _word(r"of ([\d.,]+) ms", page["of_step"]),
         },
         "GPU idle": {
             "report.json": _cause(verdict, "gpu_idle"),

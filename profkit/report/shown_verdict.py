@@ -31,9 +31,8 @@ def shown(verdict: Verdict, *, is_imported: bool = False) -> verdict_view.RunVer
         headline=_headline(verdict) if about_step else "",
         confidence=confidence(verdict).value,
         step_ms=milliseconds(verdict.step_ms),
-        traced_ms=milliseconds(verdict.traced_ms),
-        overhead_ms=milliseconds(verdict.overhead_ms) if verdict.overhead_ms else "",
-        is_unprofiled=verdict.is_unprofiled,
+        of_step=_of_step(verdict),
+        about_step=_about_step(verdict),
         parts=tuple(map(_part, parts)),
         small=tuple(
             f"{cause.title} {milliseconds(cause.ms_per_step)} ms"
@@ -65,6 +64,22 @@ def _headline(verdict: Verdict) -> str:
     """Return the headline without the words for the limiter, which stand before it."""
     said, limiter = verdict.headline, verdict.limiter
     return said[len(limiter) :].lstrip(": ") if said.lower().startswith(limiter) else said
+
+
+def _of_step(verdict: Verdict) -> str:
+    traced = "traced " if verdict.is_unprofiled and not verdict.overhead_ms else ""
+    return f"Causes of a {traced}step of {milliseconds(verdict.traced_ms)} ms"
+
+
+def _about_step(verdict: Verdict) -> str:
+    traced_ms = milliseconds(verdict.traced_ms + verdict.overhead_ms)
+    if verdict.overhead_ms:
+        left_out = f"the {milliseconds(verdict.overhead_ms)} ms by which the profiler slows the CPU"
+        return f"Traced steps take {traced_ms} ms; {left_out} down are left out."
+    if verdict.is_unprofiled:
+        step_ms = milliseconds(verdict.step_ms)
+        return f"Traced steps take {traced_ms} ms; unprofiled ones {step_ms} ms."
+    return ""
 
 
 def _part(cause: Cause) -> verdict_view.StepPart:

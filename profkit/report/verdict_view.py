@@ -67,12 +67,11 @@ class RunVerdict:
     headline: str
     confidence: str
     step_ms: str
-    traced_ms: str
-    overhead_ms: str
-    """What the profiler adds to that, which is left out; empty if nothing."""
+    of_step: str
+    """Which step the causes are of, as the name of their bar."""
 
-    is_unprofiled: bool
-    """Whether `step_ms` is of unprofiled steps; `traced_ms` is what the causes sum to."""
+    about_step: str
+    """How that step differs from the unprofiled ones, as a sentence; empty without these."""
 
     parts: tuple[StepPart, ...]
     small: tuple[str, ...]

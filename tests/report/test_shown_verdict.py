@@ -42,6 +42,21 @@ def test_a_gain_says_what_it_is_of_or_that_it_is_not_known():
     assert made.nothing == ""
 
 
+def test_how_traced_steps_differ_from_others_is_said():
+    assert (shown(VERDICT).of_step, shown(VERDICT).about_step) == (
+        "Causes of a step of 100 ms",
+        "",
+    )
+    known = replace(VERDICT, is_unprofiled=True, step_ms=90.0)
+    assert shown(known).of_step == "Causes of a traced step of 100 ms"
+    assert shown(known).about_step == "Traced steps take 100 ms; unprofiled ones 90 ms."
+    slowed = replace(known, overhead_ms=40.0)
+    assert shown(slowed).of_step == "Causes of a step of 100 ms"
+    assert shown(slowed).about_step == (
+        "Traced steps take 140 ms; the 40 ms by which the profiler slows the CPU down are left out."
+    )
+
+
 @pytest.mark.parametrize(
     ("limiter", "headline", "said"),
     [

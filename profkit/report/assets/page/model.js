@@ -100,9 +100,8 @@
  * @property {string} headline
  * @property {string} confidence
  * @property {string} step_ms
- * @property {string} traced_ms what the causes sum to
- * @property {string} overhead_ms what the profiler adds to that, or nothing
- * @property {boolean} is_unprofiled whether `step_ms` is of unprofiled steps
+ * @property {string} of_step which step the causes are of
+ * @property {string} about_step how it differs from the unprofiled ones
  * @property {StepPart[]} parts
  * @property {string[]} small parts too small to be drawn
  * @property {Action[]} actions

@@ -224,9 +224,8 @@ export function verdict(shown, drawn) {
  * @param {import("../model.js").Drawn} drawn
  */
 function stepBar(shown, drawn) {
-  const traced = shown.is_unprofiled && !shown.overhead_ms ? "traced " : "";
-  const label = `Causes of a ${traced}step of ${shown.traced_ms} ms`;
-  const bar = element("ol", { class: "step-bar", "aria-label": label }, ...shown.parts.map(part));
+  const bar = element("ol", { class: "step-bar", "aria-label": shown.of_step },
+    ...shown.parts.map(part));
   const narrow = element("p", { class: "note" });
   whenSized(bar, () => {
     const words = [...bar.querySelectorAll("button")].filter(isCut).map((one) => one.textContent);
@@ -236,11 +235,7 @@ function stepBar(shown, drawn) {
   const { rank, count } = decisiveOf(drawn);
   const of = [];
   if (count > 1) of.push(`Causes and gains are those of rank ${rank} of ${count}.`);
-  if (shown.overhead_ms) {
-    of.push(`Left out: ${shown.overhead_ms} ms by which the profiler slows the CPU down.`);
-  } else if (shown.is_unprofiled) {
-    of.push(`Traced steps take ${shown.traced_ms} ms; unprofiled ones ${shown.step_ms} ms.`);
-  }
+  if (shown.about_step) of.push(shown.about_step);
   if (shown.actions.length > 1) {
     of.push("Gains are upper bounds of one action each; they do not add up.");
   }
