@@ -57,9 +57,9 @@ class Readings:
     samples: int = 0
 
     def add(self, state: Mapping[str, Any]) -> None:
-        """Add one state, unless the GPU is idle and its clocks low for that."""
+        """Add one state, unless the GPU is idle, and its clocks perhaps low for that."""
         reasons = state.get("throttle_reasons", [])
-        if _IDLE in reasons:
+        if _IDLE in reasons or state.get("busy_percent") == 0:
             return
         self.samples += 1
         self.reasons.update(reasons)

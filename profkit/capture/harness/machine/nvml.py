@@ -67,8 +67,8 @@ def devices(nvml: Any) -> list[dict[str, Any]]:
 def states(nvml: Any) -> list[dict[str, Any]]:
     """Return the current state of each GPU of this machine, in the order of `devices`.
 
-    Clocks in MHz, power in W, temperature in °C; ``throttle_reasons`` are NVML's reasons for
-    lower clocks, empty without any.
+    Clocks in MHz, power in W, temperature in °C, use in percent of up to a second;
+    ``throttle_reasons`` are NVML's reasons for lower clocks, empty without any.
     """
     return [_state(nvml, handle) for handle in _handles(nvml)]
 
@@ -105,7 +105,10 @@ def _state(nvml: Any, handle: Any) -> dict[str, Any]:
     if reasons is None:
         # The name before driver 535.
         reasons = _asked(nvml, nvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
+    use = _asked(nvml, nvml.nvmlDeviceGetUtilizationRates, handle)
     return _known(
+        busy_percent=None if use is None else use.gpu,
+        memory_busy_percent=None if use is None else use.memory,
         **_clocks(nvml, nvml.nvmlDeviceGetClockInfo, handle, "mhz"),
         power_w=_watts(_asked(nvml, nvml.nvmlDeviceGetPowerUsage, handle)),
         temperature_c=_asked(nvml, nvml.nvmlDeviceGetTemperature, handle, sensor),
@@ -128,14 +131,11 @@ def readings(nvml: Any, handle: Any) -> dict[str, float]:
     """
     state = _state(nvml, handle)
     reasons = state.pop("throttle_reasons", [])
-    use = _asked(nvml, nvml.nvmlDeviceGetUtilizationRates, handle)
     memory = _asked(nvml, nvml.nvmlDeviceGetMemoryInfo, handle)
     energy_mj = _asked(nvml, nvml.nvmlDeviceGetTotalEnergyConsumption, handle)
     return _known(
         **state,
         **{f"throttled_{reason}": 1 for reason in reasons},
-        busy_percent=None if use is None else use.gpu,
-        memory_busy_percent=None if use is None else use.memory,
         memory_used_bytes=None if memory is None else int(memory.used),
         energy_j=None if energy_mj is None else energy_mj / 1000,
         **_traffic(nvml, handle),

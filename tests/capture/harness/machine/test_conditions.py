@@ -1,5 +1,6 @@
 """What is said of the machine, from sensors that stand for real ones."""
 
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import psutil
@@ -79,6 +80,20 @@ def test_clocks_and_temperatures_are_those_of_the_gpu_at_work(monkeypatch):
 )
 def test_a_reading_that_moved_is_a_warning(monkeypatch, states, warning):
     assert said(seen(monkeypatch, *states)) == warning
+
+
+def test_before_its_first_kernel_a_gpu_is_not_at_work(monkeypatch):
+    """Its clock goes up a moment before the driver says that it is idle no more."""
+    monkeypatch.setattr(conditions, "_PERIOD_S", 0.0)
+    fake = FakeNvml(nvmlDeviceGetCurrentClocksEventReasons=0)
+    with conditions.monitored(fake) as machine:
+        for clock, busy in ((345, 0), (1980, 40), (1980, 90)):
+            fake.answers["nvmlDeviceGetClockInfo"] = {1: clock, 2: 2619}
+            fake.answers["nvmlDeviceGetUtilizationRates"] = SimpleNamespace(gpu=busy, memory=0)
+            machine.sample()
+        summary = machine.summary(0.0)
+    assert summary["gpus"][0]["at_work"]["sm_clock_mhz"]["min"] == 1980
+    assert said(summary) == []
 
 
 def test_a_clock_unlike_that_of_earlier_captures_is_a_warning(monkeypatch):
