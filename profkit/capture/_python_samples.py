@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, field
+from os.path import normpath
 from pathlib import Path
 from types import CodeType, FrameType
 
@@ -255,7 +256,10 @@ def _line(code: CodeType, instruction: int) -> int:
 
 def _short(path: str) -> str:
     """Return a path from the folder of packages that it lies in, as PyTorch's traces have it."""
-    parents = [folder for folder in sys.path if folder and path.startswith(f"{folder}/")]
+    # A script that is started as ../train.py has these dots in its path, and in that of its folder.
+    path = normpath(path)
+    folders = [normpath(folder) for folder in sys.path if folder]
+    parents = [folder for folder in folders if path.startswith(f"{folder}/")]
     return path[len(max(parents, key=len)) + 1 :] if parents else path
 
 

@@ -44,6 +44,17 @@ def test_what_the_program_runs_and_its_garbage_collections_are_written(tmp_path)
     assert json.loads((tmp_path / "b.json").read_text())["samples"] == []
 
 
+def test_a_script_started_from_another_folder_has_its_own_name(tmp_path, monkeypatch):
+    dots = f"{tmp_path}/runs/.."
+    monkeypatch.syspath_prepend(dots)
+    samples = PythonSamples()
+    code = compile("def train(): return sys._getframe()", f"{dots}/train.py", "exec")
+    given = {"sys": sys}
+    exec(code, given)  # noqa: S102 - the line above
+    frame = given["train"]()
+    assert samples._labels(samples._positions(frame)[:1])[-1] == "train.py(1): train"
+
+
 def test_who_collects_garbage_by_hand_is_seen_when_that_begins_and_ends(tmp_path):
     samples = PythonSamples()
     samples.begin()
