@@ -87,12 +87,15 @@ class Capture(Wrapper):
     """Set of sections; each larger one runs every kernel more often."""
 
     sections: tuple[str, ...] = (
+        "ComputeWorkloadAnalysis",
+        "SchedulerStats",
+        "WarpStateStats",
         "MemoryWorkloadAnalysis_Tables",
         "SpeedOfLight_HierarchicalSingleRooflineChart",
         "SpeedOfLight_HierarchicalHalfRooflineChart",
         "SpeedOfLight_HierarchicalTensorRooflineChart",
     )
-    """Sections besides those of the set."""
+    """Sections besides those of the set, which has not the same in all releases."""
 
     metrics: tuple[str, ...] = ()
     """Metrics besides those of the sections; regex:, group: and breakdown: are ncu's."""

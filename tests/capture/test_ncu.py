@@ -45,6 +45,9 @@ def flags(**settings):
 
 def test_the_default_command_collects_what_the_analyses_read_and_no_communication():
     sections = [
+        "--section=ComputeWorkloadAnalysis",
+        "--section=SchedulerStats",
+        "--section=WarpStateStats",
         "--section=MemoryWorkloadAnalysis_Tables",
         "--section=SpeedOfLight_HierarchicalSingleRooflineChart",
         "--section=SpeedOfLight_HierarchicalHalfRooflineChart",
