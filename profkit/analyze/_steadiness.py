@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from profkit.analyze.shared.paired import Ratio, no_interval, over_repeats
 from profkit.analyze.shared.step_times import GROWTH
@@ -15,6 +16,7 @@ _FEWEST_STEPS = 4
 _ORDERED_FROM = 3
 _FEWEST_OF_TREND = 9
 _TREND_LEVEL = 0.01
+_FEWEST_AGAIN = 6
 _LEAST_PART = 0.1
 
 
@@ -65,14 +67,16 @@ def _warming(clock: pd.DataFrame, start: Ratio, tolerance: float) -> Finding:
     )
 
 
-def growing(clock: pd.DataFrame, tolerance: float) -> Finding | None:
+def growing(clock: pd.DataFrame, again: pd.DataFrame, tolerance: float) -> Finding | None:
     """Warn if the last third of the counted steps is slower than the first by over `tolerance`.
 
+    And if those of another run of the program, `again`, do not say otherwise: without any they do
+    not, else their later half is slower than the earlier one.
     Of each step its median over the repeats counts. A few slow steps make no trend: the test is
     that of Mann and Kendall, one-sided, which takes the order of the times alone. Nor does a jump,
     as where another program starts: the middle third lies between the others.
     """
-    times = clock.groupby("step", observed=True)["step_time_ns"].median().to_numpy(np.float64)
+    times = _by_step(clock)
     third = len(times) // 3
     if len(times) < _FEWEST_OF_TREND or times.min() <= 0:
         return None
@@ -83,8 +87,16 @@ def growing(clock: pd.DataFrame, tolerance: float) -> Finding | None:
         return None
     from scipy.stats import kendalltau  # noqa: PLC0415 - loads longer than most jobs last
 
+    repeated = _by_step(again)
+    earlier, later = np.array_split(repeated, 2)
+    if len(repeated) >= _FEWEST_AGAIN and np.median(later) <= np.median(earlier):
+        return None
     p_value = float(kendalltau(np.arange(len(times)), times, alternative="greater").pvalue)
     return _growth(first, last, len(times), p_value) if p_value <= _TREND_LEVEL else None
+
+
+def _by_step(clock: pd.DataFrame) -> NDArray[np.float64]:
+    return clock.groupby("step", observed=True)["step_time_ns"].median().to_numpy(np.float64)
 
 
 def _growth(first: float, last: float, steps: int, p_value: float) -> Finding:

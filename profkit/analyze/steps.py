@@ -3,13 +3,13 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
 
 from profkit.analyze._steadiness import by_repeat, growing, unknown, unsettled, unsteady
-from profkit.analyze.base import ByTool, analysis
+from profkit.analyze.base import ByTool, OfTool, analysis
 from profkit.analyze.shared.step_times import (
     BASELINE,
     BETWEEN_STEPS,
@@ -28,6 +28,7 @@ from profkit.core.result import Abstention, Chart, Finding, Interval, Metric, Re
 from profkit.core.settings import Settings
 
 _NS_PER_S = 1e9
+_TRACER = "torch_profiler"
 # A median absolute deviation times this estimates the standard deviation of a normal spread.
 _NORMAL = 1.4826
 
@@ -68,7 +69,14 @@ class Config(Settings):
 
 
 @analysis(title="Steps")
-def analyze(steps: ByTool, config: Config, causes: Result | None = None) -> Result:
+def analyze(
+    steps: ByTool,
+    config: Config,
+    causes: Result | None = None,
+    sampled_steps: Annotated[
+        pd.DataFrame | None, OfTool(tool=_TRACER, table="sampled_steps")
+    ] = None,
+) -> Result:
     """How long does each step take, how much does that vary, and what is the throughput?
 
     A step takes as long as it does on its slowest rank: the largest of the ranks' own durations.
@@ -93,7 +101,8 @@ def analyze(steps: ByTool, config: Config, causes: Result | None = None) -> Resu
     times = by_repeat(clock)
     typical = step_time(steps.get(BASELINE), causes, kept, config.skip_first)
     is_unprofiled = tool == BASELINE
-    grown = growing(clock, config.warn_growth) if is_unprofiled else None
+    again = _after_trace(steps.get(_TRACER), sampled_steps)
+    grown = growing(clock, again, config.warn_growth) if is_unprofiled else None
     metrics = _metrics(clock, per_rank, per_repeat, "" if is_unprofiled else f", with {tool}")
     metrics = {
         "step_time_ns": _step_time(typical, times, tool, config),
@@ -118,6 +127,13 @@ def analyze(steps: ByTool, config: Config, causes: Result | None = None) -> Resu
             *unknown(times, has_interval=metrics["step_time_ns"].interval is not None),
         ),
     )
+
+
+def _after_trace(traced: pd.DataFrame | None, sampled: pd.DataFrame | None) -> pd.DataFrame:
+    """Return the steps of the run that was traced after those that were, which nothing slows."""
+    if traced is None or sampled is None or traced.empty:
+        return pd.DataFrame({"step": [], "step_time_ns": []})
+    return slowest_rank(with_step_times(sampled, int(traced["step"].max()) + 1))
 
 
 def _tables(

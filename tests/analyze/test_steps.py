@@ -260,6 +260,20 @@ def test_steps_do_not_grow_by_chance_or_where_some_are_slow(times_ms):
     assert "steps.growth_share" not in [finding.metric for finding in result.findings]
 
 
+@pytest.mark.parametrize(
+    ("later_ms", "is_grown"),
+    [([64, 61, 69, 66, 62, 57, 58, 54], False), ([50, 52, 51, 56, 60, 61], True), ([60, 50], True)],
+    ids=["shrinking", "growing", "too few"],
+)
+def test_steps_that_do_not_grow_when_the_program_runs_again_do_not_grow(later_ms, is_grown):
+    """The run that is traced has a clock too, and steps after those that were recorded."""
+    tables = trend(*range(30, 50)) | {"torch_profiler": table((0, 0, 5, 90), (0, 0, 6, 95))}
+    again = table(*[(0, 0, 5, 90), *((0, 0, step, ms) for step, ms in enumerate(later_ms, 7))])
+    columns = ["rank", "repeat", "step", "start_ns", "end_ns"]
+    sampled = schema.frame("sampled_steps", again[columns].to_dict("records"))
+    assert ("growth_share" in run(tables, sampled_steps=sampled).metrics) == is_grown
+
+
 def test_growth_is_that_of_each_repeat():
     grown = [(0, repeat, step, 10 + repeat + step) for repeat in range(3) for step in range(12)]
     assert "growth_share" in run({"baseline": table(*grown)}).metrics
