@@ -25,6 +25,7 @@ from profkit.tables.kernel_names import (
     TENSORBOARD_TENSOR_CORES,
     contains_any,
     library,
+    uses_tensor_cores,
 )
 
 _DEVICE = [*WHERE, "device"]
@@ -136,11 +137,11 @@ def _described(
     texts = [str(name) for name in names.categories]
     codes = names.codes.to_numpy()
     known = np.array([contains_any(text, TENSORBOARD_TENSOR_CORES) for text in texts])
-    later = np.array([contains_any(text, config.tensor_cores) for text in texts])
+    using = np.array([uses_tensor_cores(text, config.tensor_cores) for text in texts])
     rows = work.assign(
         library=np.array([library(text) for text in texts], dtype=object)[codes],
         tensorboard=known[codes],
-        tensor_cores=(known | later)[codes],
+        tensor_cores=using[codes],
         inside_ns=intervals.overlap(spans, inside),
     )
     groups = rows.groupby("library", observed=True).indices

@@ -14,9 +14,8 @@ from profkit.analyze.shared import intervals
 from profkit.analyze.shared.step_windows import WHERE, step_windows
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
 from profkit.core.settings import Settings
-from profkit.tables.kernel_names import LATER_TENSOR_CORES, TENSORBOARD_TENSOR_CORES, contains_any
+from profkit.tables.kernel_names import uses_tensor_cores
 
-_TENSOR_CORES = TENSORBOARD_TENSOR_CORES + LATER_TENSOR_CORES
 _FULL = 100.0
 
 # Names in samplers and in Nsight Systems' GPU metrics; from the coarsest measure to the finest.
@@ -160,7 +159,7 @@ def _shares(kernels: pd.DataFrame, spans: intervals.Intervals) -> list[float]:
     active = kernels["blocks_per_sm"].to_numpy().clip(max=1.0)
     occupancy = kernels["occupancy_percent"].to_numpy() / _FULL
     on_tensor_cores = np.array(
-        [contains_any(str(name), _TENSOR_CORES) for name in kernels["name"]], dtype=np.float64
+        [uses_tensor_cores(str(name)) for name in kernels["name"]], dtype=np.float64
     )
     active_share, occupied_share, tensor_share = (
         _weighed(time_ns, share) for share in (active, occupancy, on_tensor_cores)

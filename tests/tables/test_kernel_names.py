@@ -8,6 +8,7 @@ from profkit.tables.kernel_names import (
     library,
     readable,
     short_names,
+    uses_tensor_cores,
 )
 
 
@@ -50,6 +51,13 @@ from profkit.tables.kernel_names import (
 )  # fmt: skip
 def test_a_kernel_is_given_to_who_wrote_it(kernel, expected):
     assert library(kernel) == expected
+
+
+def test_a_product_on_cuda_cores_is_none_of_tensor_cores():
+    plain = "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_ffma_aligna4_alignc4"
+    assert not uses_tensor_cores(plain)
+    assert uses_tensor_cores("sm90_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x128x32")
+    assert uses_tensor_cores("of_a_later_day", ("later",))
 
 
 @pytest.mark.parametrize(
