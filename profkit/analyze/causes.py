@@ -126,28 +126,22 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     chosen, count = _with_parts(found, config.most_ranks)
     ranks = one_by_one(found, tables, chosen, keeps_all=_are_few(python, recorded))
     shown = decisive(traced := tree_of(ranks))
-    slowdown = _slowdown(observer_tax, recordings)
-    rows = traced
-    if slowdown and observer_tax and not found.problem:
-        usual_ms = observer_tax.metrics[UNPROFILED].value / _MS
-        rows = without_overhead(traced, slowdown.value, usual_ms)
     of_shown = kept_of(shown, ranks) or divided_of(shown, found, tables)
     seen = trust.Seen(
         periods=found,
         matched=matched,
         collectives=collectives,
         recordings=recordings,
-        slowdown=slowdown,
-        has_python=len(python) + len(sampled["samples"]) > 0,
+        slowdown=_slowdown(observer_tax, recordings),
         queued=max(one.queued for one in ranks),
         working=_working(traced[traced["rank"] == shown]),
-        **_counted(steps, recorded, launched, recordings),
+        **_counted(steps, recorded, launched, recordings, len(python) + len(sampled["samples"])),
         unrecorded_gpu=unrecorded_gpu(cpu_ops, kernels, runtime_calls, devices),
     )
+    rows = traced if found.problem else _unslowed(traced, seen.slowdown, observer_tax)
     known = {"hardware": hardware, "behaviour": behaviour, "steps": steps, "devices": devices}
     known |= {"annotations": annotations, "collectives": collectives, "processes": processes}
-    matching = _matches(of_shown[0], traced, known | {"sampled_steps": sampled_steps})
-    matching = matches_without_overhead(matching, rows[rows["rank"] == shown])
+    matching = _matches(of_shown[0], traced, rows, known | {"sampled_steps": sampled_steps})
     missing = (*_abstentions(found.problem), *left_out(_PARTS, sorted({*chosen, shown}), count))
     return _result(rows, shown, ranks, of_shown, matching, trust.checks(seen), missing, config)
 
@@ -167,12 +161,18 @@ def _with_parts(found: Periods, most: int) -> tuple[list[int], int]:
     return representative(times, numbers, most), len(numbers)
 
 
-def _matches(one: Divided, rows: pd.DataFrame, known: Mapping[str, Any]) -> pd.DataFrame:
-    """Return what the patterns find in the first recording of the rank that is shown."""
+def _matches(
+    one: Divided, traced: pd.DataFrame, rows: pd.DataFrame, known: Mapping[str, Any]
+) -> pd.DataFrame:
+    """Return what the patterns find in the first recording of the rank that is shown.
+
+    `rows` are the causes that were `traced` without what the profiler adds to them.
+    """
     lacking = [name for name in _SAMPLED if known[name] is None]
     known = {**known, **{name: schema.frame(name) for name in lacking}}
-    shown = rows[rows["rank"] == one.rank.where[0]]
-    return matches(one.rank, one.time, shown, known, len(set(rows["rank"])))
+    own, shown = (causes[causes["rank"] == one.rank.where[0]] for causes in (traced, rows))
+    found = matches(one.rank, one.time, own, known, len(set(rows["rank"])))
+    return matches_without_overhead(found, shown)
 
 
 def _are_few(python: pd.DataFrame, recorded: Mapping[str, int]) -> bool:
@@ -193,8 +193,9 @@ def _counted(
     recorded: Mapping[str, int],
     launched: Mapping[str, int],
     recordings: Recordings,
+    python: int,
 ) -> dict[str, Any]:
-    """Return how much was recorded, and whether the CPU or its operators are missing."""
+    """Return how much was recorded, and whether the CPU, its operators or Python are missing."""
     kernels, calls = launched["kernels"], recorded["calls"]
     return {
         "steps": steps["step"].nunique(),
@@ -203,6 +204,7 @@ def _counted(
         "unlaunched": launched["unlaunched"],
         "rows": recorded["cpu_ops"] + kernels + calls,
         "has_cpu": bool(recorded["cpu_ops"] or calls),
+        "has_python": python > 0,
         "lacks_operators": not recorded["cpu_ops"] and _SAMPLER in recordings,
     }
 
@@ -212,6 +214,15 @@ def _slowdown(observer_tax: Result | None, recordings: Recordings) -> Metric | N
     known = observer_tax.metrics if observer_tax else {}
     found = (known.get(f"{tool}_slowdown_ratio") for tool in recordings)
     return next((metric for metric in found if metric is not None), None)
+
+
+def _unslowed(
+    traced: pd.DataFrame, slowdown: Metric | None, observer_tax: Result | None
+) -> pd.DataFrame:
+    """Return the causes `without_overhead`, as they are where that was not measured."""
+    if slowdown is None or observer_tax is None:
+        return traced
+    return without_overhead(traced, slowdown.value, observer_tax.metrics[UNPROFILED].value / _MS)
 
 
 def _ranks(by_step: pd.DataFrame, known: Sequence[RankCauses], shown: int) -> pd.DataFrame:

@@ -1,5 +1,6 @@
 """Verdict: what limits a step, what to do about it, and how sure that is."""
 
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -94,18 +95,13 @@ def _of_time(
 
     `unprofiled` are the results on unprofiled steps, None without any.
     """
-    rows = _rows(causes, "causes")
     rank = next(row["rank"] for row in _rows(causes, "ranks") if row["decisive"] == "true")
-    recorded = [_cause(row) for row in rows if row["rank"] == rank]
-    overhead_ms = sum(cause.ms_per_step for cause in recorded if cause.id == OVERHEAD)
+    rows, overhead_ms = _unslowed(_rows(causes, "causes"), rank)
     traced_ms = causes.metrics["step_ms"].value - overhead_ms
-    mine = with_late_rank(_unslowed(recorded, traced_ms), rows, rank, stragglers)
-    of_steps = (
-        *between_steps(unprofiled),
-        *growing_steps(unprofiled),
-        *uneven_steps(unprofiled),
-    )
-    checks = [*of_steps, *map(_trust, _rows(causes, "trust"))]
+    mine = [_cause(row, traced_ms) for row in rows if row["rank"] == rank]
+    mine = with_late_rank(mine, rows, rank, stragglers)
+    of_steps = between_steps(unprofiled), growing_steps(unprofiled), uneven_steps(unprofiled)
+    checks = [*itertools.chain(*of_steps), *map(_trust, _rows(causes, "trust"))]
     silent = {silenced for check in checks for silenced in check.silences}
     spoken = [cause for cause in mine if not silent & set(names.parts_of(cause.id))]
     found = with_known_causes(_rows(causes, "matches"), mine)
@@ -150,27 +146,22 @@ def _rows(result: Result, name: str) -> list[dict[str, Any]]:
     return result.tables[name].records() if name in result.tables else []
 
 
-def _cause(row: Mapping[str, Any]) -> Cause:
+def _unslowed(rows: Sequence[dict[str, Any]], rank: int) -> tuple[list[dict[str, Any]], float]:
+    """Return the causes of all ranks without the profiler's, and how long that of `rank` is."""
+    overhead = {row["rank"]: row["ms_per_step"] for row in rows if row["id"] == OVERHEAD}
+    return [row for row in rows if row["id"] != OVERHEAD], overhead.get(rank, 0.0)
+
+
+def _cause(row: Mapping[str, Any], step_ms: float) -> Cause:
     return Cause(
         id=row["id"],
         title=row["title"],
         ms_per_step=row["ms_per_step"],
         gain_ms=row["gain_ms"],
-        share=row["share"],
+        share=row["ms_per_step"] / step_ms,
         place=row["place"],
         evidence=json.loads(row["evidence"]),
     )
-
-
-def _unslowed(causes: Sequence[Cause], step_ms: float) -> list[Cause]:
-    """Return the causes without the profiler's own, as shares of the rest of a step."""
-    if all(cause.id != OVERHEAD for cause in causes):
-        return [*causes]
-    return [
-        replace(cause, share=cause.ms_per_step / step_ms)
-        for cause in causes
-        if cause.id != OVERHEAD
-    ]
 
 
 def _trust(row: Mapping[str, Any]) -> Trust:
