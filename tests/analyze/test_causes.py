@@ -840,6 +840,8 @@ def test_what_the_profiler_slows_down_is_no_idle_time_of_the_gpu():
     tops = [row["ms_per_step"] for name, row in found.items() if "." not in name]
     assert sum(tops) == pytest.approx(2)
     assert tree(divided(**CPU | slowdown)) == tree(divided(**CPU))
+    all_of_it = tree(divided(**GPU | slowdown | {"observer_tax": slowed(1000)}))
+    assert not {*less, "gpu_idle.python"} & all_of_it.keys()
 
 
 def slowed(ratio, unprofiled_us=0):

@@ -15,6 +15,9 @@ OVERHEAD = "profiler_overhead"
 _CAUSES = tuple(f"{gpu.IDLE}.{name}" for name in (PYTHON, "loading_data", "compiler"))
 """Causes of idle time in which the CPU works."""
 
+_A_NS = 1e-6
+"""In ms: what is less is nothing."""
+
 
 def without_overhead(rows: pd.DataFrame, slowdown: float, unprofiled_ms: float) -> pd.DataFrame:
     """Return the causes with the profiler's part of the GPU's idle time as a cause of its own.
@@ -74,6 +77,7 @@ def _of_rank(rows: pd.DataFrame, slowdown: float, unprofiled_ms: float) -> pd.Da
     factor = factor.mask(idle, 1 - overhead_ms / times.where(idle, math.inf))
     counted = ["ms_per_step", "median_ms", "gain_ms", "share"]
     made = rows.assign(**{name: rows[name] * factor for name in counted})
+    made = made[made["ms_per_step"] >= _A_NS]
     own = {
         "rank": rows["rank"].iloc[0],
         "id": OVERHEAD,
