@@ -26,6 +26,11 @@ _OUT_OF_MEMORY = re.compile(
     re.IGNORECASE,
 )
 
+_REST_OF_PYTORCH = re.compile(
+    r" (?:Including non-PyTorch memory|Process \d+ has|Of the allocated memory).*", re.DOTALL
+)
+"""What follows in PyTorch's error on what was asked and free; the log has all of it."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
@@ -80,7 +85,7 @@ def judge_capture(
         status: Status = "error" if missing else "ok"
         return Outcome(status=status, reason=_lack(missing), would_repeat=bool(missing))
     if _OUT_OF_MEMORY.search(f"{failure.summary}\n{failure.details}"):
-        reason = f"{failure.summary}; {smaller}"
+        reason = f"{_REST_OF_PYTORCH.sub('', failure.summary).rstrip('.')}; {smaller}"
         return Outcome(status="oom", reason=reason, would_repeat=failure.would_repeat)
     if failure.signum == signal.SIGKILL:
         return _killed(failure, ended.shortage, smaller)

@@ -87,6 +87,12 @@ def test_a_program_that_never_steps_is_told_from_a_tool_that_leaves_no_file():
 def test_out_of_memory_says_what_to_do():
     reason = judge_capture(ProcessEnd(exit_code=1), 60, Failure(summary=CUDA), []).reason
     assert reason == f"{CUDA}; lower batch or the model's sizes"
+    more = f"{CUDA}. GPU 0 has a total capacity of 79 GiB of which 166.19 MiB is free."
+    rest = (
+        " Including non-PyTorch memory, this process has 79.01 GiB memory in use. Of the rest ..."
+    )
+    reason = judge_capture(ProcessEnd(exit_code=1), 60, Failure(summary=more + rest), []).reason
+    assert reason == f"{more.rstrip('.')}; lower batch or the model's sizes"
     helps = what_helps(tool_named("torch_profiler")())
     stopped = ProcessEnd(exit_code=-9, stopped="no memory is left")
     reason = judge_capture(stopped, 60, None, [], helps).reason
