@@ -18,6 +18,7 @@ onstart:
     gc.enable()
     snakemake_pace.without_rate(workflow.scheduler)
     snakemake_pace.ask_sizes_once(workflow.scheduler)
+    snakemake_pace.look_at_few(workflow.scheduler)
     snakemake_jobs.cancel_all(workflow.scheduler)
     if not workflow.remote_exec:
         job_environment.start_job_server(dag.plan.analyses)
