@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -225,10 +226,10 @@ def _read_section(
     read = _SECTION_READERS[name]
     if not analysis.across:
         return read(section, tables)
-    return {
-        run: read(of_run, [path for path in tables if path.resolve().parents[2].name == run])
-        for run, of_run in section.items()
-    }
+    of_runs: dict[str, list[Path]] = defaultdict(list)
+    for path in tables:
+        of_runs[path.resolve().parents[2].name].append(path)
+    return {run: read(of_run, of_runs[run]) for run, of_run in section.items()}
 
 
 def _hardware(section: dict[str, Any], tables: list[Path]) -> Hardware:

@@ -5,14 +5,18 @@ import sys
 from pathlib import Path
 
 import msgspec
+import pandas as pd
 import pytest
 
-from profkit.analyze.__main__ import main
-from profkit.analyze.base import Analysis
+from profkit.analyze.__main__ import main, result_of
+from profkit.analyze.base import Analysis, analysis
 from profkit.analyze.shared.read_tables import frame_of_runs
 from profkit.core import result
 from profkit.core.errors import ConfigError, InputError, PluginError, ProfkitError
+from profkit.core.hardware import Hardware
 from profkit.core.job_record import NOTHING, JobRecord
+from profkit.core.result import Result, table
+from profkit.core.settings import Settings
 from profkit.tables.loaded_run import LoadedRun
 from profkit.testing import ResultTree
 
@@ -182,6 +186,32 @@ def test_tables_of_several_runs_are_one_with_the_runs_in_their_order(tmp_path):
     frame = frame_of_runs(paths)
     assert list(frame["run"].cat.categories) == ["b", "a"]
     assert frame[["run", "rank", "name"]].to_numpy().tolist() == [["a", 1, "gemm"]]
+
+
+@analysis(title="Cards", across="runs")
+def cards_of_runs(hardware: dict[str, Hardware], config: Settings) -> Result:
+    del config
+    rows = [{"run": run, "card": card.name} for run, card in hardware.items()]
+    return Result(tables={"cards": table(pd.DataFrame(rows), title="Cards")})
+
+
+def test_each_run_has_the_hardware_of_its_own_tables_which_are_looked_at_once(
+    tmp_path, monkeypatch
+):
+    names = [f"run{number}" for number in range(40)]
+    tables = [
+        ResultTree(tmp_path, name).table("nsys", "devices", [{"name": "NVIDIA H100 80GB HBM3"}])
+        if name == "run7"
+        else ResultTree(tmp_path, name).table("nsys", "devices", [])
+        for name in names
+    ]
+    asked, resolve = [], Path.resolve
+    monkeypatch.setattr(Path, "resolve", lambda path: asked.append(path) or resolve(path))
+    sections = {"hardware": {name: {"name": "auto"} for name in names}}
+    found = result_of(cards_of_runs, cards_of_runs.config(), sections, tables, [])
+    cards = {str(row["run"]): row["card"] for row in found.tables["cards"].records()}
+    assert cards == {**dict.fromkeys(names, "unknown"), "run7": "NVIDIA H100 SXM5 80GB"}
+    assert sorted(path for path in asked if path in tables) == sorted(tables)
 
 
 def test_a_damaged_table_is_named_before_a_number_is_made_of_it(run):
