@@ -39,6 +39,7 @@ def fitted(
     """
     most = page_bytes(settings.page_bytes, len(report.runs))
     left = most - code_bytes - _size(replace(report, runs=(), blocks=()))
+    left -= _size([run.in_menu() for run in report.runs])
     together, blocks = _drawn(
         replace(report.across, drawn=view.Drawn()), across, left // (len(parts) + 1), settings
     )

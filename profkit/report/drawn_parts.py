@@ -14,7 +14,7 @@ from profkit.report.embedded_json import embedded_json
 from profkit.report.labelled_values import Value
 
 _MAX_CELL = 1000
-_FEWEST_ROWS = 10
+_FEWEST_ROWS = 1
 _NO_STEP = -1
 # Charts that tell something of a single place: an interval, changes to a sum, a tree.
 _OF_ONE_PLACE = frozenset({"forest", "waterfall", "sunburst"})

@@ -63,7 +63,7 @@ def _shell(report: view.Report) -> dict[str, Any]:
     """Return what the page knows before a run is opened."""
     shown = {field.name: getattr(report, field.name) for field in fields(report)}
     del shown["blocks"]
-    return shown | {"runs": [{"anchor": run.anchor, "label": run.label} for run in report.runs]}
+    return shown | {"runs": [run.in_menu() for run in report.runs]}
 
 
 def _text(name: str) -> str:

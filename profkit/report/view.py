@@ -311,6 +311,10 @@ class Run:
 
     verdict: RunVerdict | None = None
 
+    def in_menu(self) -> dict[str, str]:
+        """Return what the page knows of it before it is opened."""
+        return {"anchor": self.anchor, "label": self.label}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Across:

@@ -51,6 +51,14 @@ def test_a_page_stays_below_its_size_and_says_what_it_left_out():
     assert [detail.name for detail in shown.runs[2].drawn.drawings[0].details] == ["3000"]
 
 
+def test_a_page_of_many_runs_stays_below_its_size_with_a_few_rows_of_each_table():
+    shown = limited(
+        230_000, *(run(f"{number}-{'long ' * 20}", measured(30)) for number in range(99))
+    )
+    assert 215_000 < len(render(shown).encode()) - code_bytes() <= 230_000
+    assert {len(run.drawn.tables[0].rows) for run in shown.runs} <= {1, 2, 3, 4}
+
+
 def test_what_one_run_leaves_the_next_has():
     shown = limited(60_000, run("a", measured(1)), run("b", measured(300, 9000)))
     assert shown.cuts == ()
