@@ -9,7 +9,7 @@ from profkit.core import result
 from profkit.report import kept_comparison, result_tree, shown_verdict, topics, view
 from profkit.report.budget import fitted
 from profkit.report.column_labels import column
-from profkit.report.compare import key_numbers, overview
+from profkit.report.compare import Examples, examples, key_numbers, overview
 from profkit.report.drawn_parts import Parts, cell, is_rank, rank_name
 from profkit.report.labelled_values import Item, Number, Value
 from profkit.report.provenance import differences, listings, machines, manifest, ran
@@ -57,7 +57,8 @@ def report_view(
     shown_runs = [
         ShownRun(run, f"run-{index}", page.folder) for index, run in enumerate(runs, start=1)
     ]
-    prepared = [_run(shown_run, runs, settings) for shown_run in shown_runs]
+    wanted = examples(runs, settings.key_metrics)
+    prepared = [_run(shown_run, wanted, settings) for shown_run in shown_runs]
     of_runs = [section for run, _ in prepared for section in _all_of(run)]
     shown_across = ShownRun(with_run_labels(across, runs), "across", page.folder)
     together, parts_across = _across(shown_across)
@@ -159,9 +160,7 @@ def _sections(shown_run: ShownRun) -> tuple[dict[str, view.Section], Parts]:
     return sections, parts
 
 
-def _run(
-    shown_run: ShownRun, runs: Sequence[result_tree.Run], settings: Settings
-) -> tuple[view.Run, Parts]:
+def _run(shown_run: ShownRun, wanted: Examples, settings: Settings) -> tuple[view.Run, Parts]:
     run = shown_run.run
     by_analysis, parts = _sections(shown_run)
     with_content, silent = _by_content(by_analysis)
@@ -172,7 +171,7 @@ def _run(
         ran=tuple(ran(run)),
         command=run.selected.command,
         statuses=tuple(_statuses(run)),
-        numbers=key_numbers(run, runs, settings.key_metrics),
+        numbers=key_numbers(run, wanted),
         captures=captures(shown_run),
         viewable=viewable(shown_run, settings.max_files_per_folder),
         folders=folders(shown_run, settings.max_files_per_folder),

@@ -1,6 +1,6 @@
 """Runs side by side: their differences, key numbers, and charts of these."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from profkit.core import result
@@ -24,18 +24,27 @@ _COUNTED = {
 }
 """What key numbers count that could be taken for one another."""
 
+Examples = Mapping[str, result.Metric | None]
+"""Key numbers by key, each of the first run that knows it."""
 
-def key_numbers(
-    run: result_tree.Run, runs: Sequence[result_tree.Run], keys: Sequence[str]
-) -> tuple[Number, ...]:
-    """Return the run's numbers named by `keys`, or the reasons why they are not known.
+
+def examples(runs: Sequence[result_tree.Run], keys: Sequence[str]) -> Examples:
+    """Return an example of each of the `keys` whose analysis some of the `runs` have."""
+    asked = {name for run in runs for name in run.selected.analyses}
+    return {
+        key: next((metric for run in runs if (metric := _metric(run, key))), None)
+        for key in keys
+        if key.partition(".")[0] in asked
+    }
+
+
+def key_numbers(run: result_tree.Run, wanted: Examples) -> tuple[Number, ...]:
+    """Return the run's numbers that are `wanted`, or the reasons why they are not known.
 
     An analysis that knows nothing says that once: of a recording without steps it is not the peak
     of memory that is unknown, but the steps.
     """
-    asked = {name for other in runs for name in other.selected.analyses}
-    wanted = [key for key in keys if key.partition(".")[0] in asked]
-    found = [_nothing_known(run, key) or _number(run, runs, key) for key in wanted]
+    found = [_nothing_known(run, key) or _number(run, key, wanted[key]) for key in wanted]
     return tuple(dict.fromkeys(found))
 
 
@@ -56,11 +65,9 @@ def _columns(
     A number that was measured in another way in some runs, such as with a profiler, has another
     title there, and a column of its own.
     """
-    asked = {name for run in runs for name in run.selected.analyses}
     known = {
-        key: [_number(run, runs, key) for run in runs]
-        for key in keys
-        if key.partition(".")[0] in asked
+        key: [_number(run, key, example) for run in runs]
+        for key, example in examples(runs, keys).items()
     }
     columns = list(dict.fromkeys((key, own.title) for key, mine in known.items() for own in mine))
     return columns, [
@@ -75,7 +82,7 @@ def _under(title: str, number: Number) -> Number:
     return Number(title=title, value=None, unit=number.unit, reason=reason)
 
 
-def _number(run: result_tree.Run, runs: Sequence[result_tree.Run], key: str) -> Number:
+def _number(run: result_tree.Run, key: str, example: result.Metric | None) -> Number:
     if metric := _metric(run, key):
         known = metric.interval
         return Number(
@@ -85,7 +92,6 @@ def _number(run: result_tree.Run, runs: Sequence[result_tree.Run], key: str) -> 
             interval=(known.low, known.high, known.confidence) if known else None,
             reason=_COUNTED.get(key, "one repeat: no interval" * (len(metric.by_repeat) == 1)),
         )
-    example = next((found for other in runs if (found := _metric(other, key))), None)
     named = column(key.partition(".")[2])
     return Number(
         title=example.title if example else named.label,

@@ -130,6 +130,23 @@ def test_a_best_number_is_marked_only_where_no_other_interval_meets_its_own(othe
     assert view_of.overview.tables[0].best == best
 
 
+def test_what_no_run_knows_is_looked_for_in_each_run_and_not_in_all_for_each():
+    asked: list[str] = []
+
+    class Documents(dict[str, Document]):
+        def get(self, key, default=None):
+            asked.append(key)
+            return super().get(key, default)
+
+    def looks(count):
+        asked.clear()
+        runs = [run(f"r{number}", Result(), batch=number) for number in range(count)]
+        arranged(*(replace(one, documents=Documents(one.documents)) for one in runs))
+        return len(asked)
+
+    assert looks(40) <= 2 * looks(20)
+
+
 def test_key_numbers_are_drawn_against_the_swept_number_with_a_series_for_the_rest():
     drawn = arranged(
         run("a", timed(2e6), model="gpt", batch=1),
