@@ -2,7 +2,7 @@
 # snakemake --cores 4 results/report.html --config overrides="+tool=py_spy batch=4"
 from snakemake.utils import min_version
 
-min_version("9.8")
+min_version("9.17")
 
 
 include: "workflow/rules/common.smk"
