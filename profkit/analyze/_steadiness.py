@@ -70,8 +70,8 @@ def _warming(clock: pd.DataFrame, start: Ratio, tolerance: float) -> Finding:
 def growing(clock: pd.DataFrame, again: pd.DataFrame, tolerance: float) -> Finding | None:
     """Warn if the last third of the counted steps is slower than the first by over `tolerance`.
 
-    And if those of another run of the program, `again`, do not say otherwise: without any they do
-    not, else their later half is slower than the earlier one.
+    Unless another run of the program contradicts it: of its steps, `again`, the later half is no
+    slower than the earlier one. A few say nothing.
     Of each step its median over the repeats counts. A few slow steps make no trend: the test is
     that of Mann and Kendall, one-sided, which takes the order of the times alone. Nor does a jump,
     as where another program starts: the middle third lies between the others.

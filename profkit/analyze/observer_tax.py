@@ -3,15 +3,17 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import pandas as pd
 
-from profkit.analyze.base import ByTool, OfTool, analysis
+from profkit.analyze.base import ByTool, analysis
 from profkit.analyze.shared.paired import Ratio, no_interval, over_repeats
 from profkit.analyze.shared.step_times import (
     BASELINE,
+    TRACER,
     UNPROFILED,
+    ClockedSteps,
     step_time,
     step_time_title,
     with_step_times,
@@ -19,7 +21,6 @@ from profkit.analyze.shared.step_times import (
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 
-_TRACER = "torch_profiler"
 _STEP = ["rank", "repeat", "step"]
 
 
@@ -48,7 +49,7 @@ _CHARTS = (
 @analysis(title="Profiler overhead")
 def analyze(
     steps: ByTool,
-    sampled_steps: Annotated[pd.DataFrame | None, OfTool(tool=_TRACER, table="sampled_steps")],
+    clocked: ClockedSteps,
     config: Config,
 ) -> Result:
     """How much slower are steps under each tool than in the unprofiled capture (``baseline``)?
@@ -58,7 +59,7 @@ def analyze(
     That of a repeat is the median of its ranks, and a tool's the geometric mean of its repeats,
     with an interval from how much they differ. The steps are those in the tool's own table:
     those that it recorded, if it has a schedule; their times are those of the clock that times the
-    baseline. A trace has when the CPU ended a step, with which the GPU may not have begun.
+    baseline.
     """
     if BASELINE not in steps or steps[BASELINE].empty:
         return Result.abstain(
@@ -66,8 +67,8 @@ def analyze(
         )
     base = with_step_times(steps[BASELINE], config.skip_first)
     timed = {tool: rows for tool, rows in steps.items() if tool != BASELINE}
-    if _TRACER in timed and sampled_steps is not None and len(sampled_steps):
-        timed[_TRACER] = sampled_steps.merge(timed[_TRACER][_STEP], on=_STEP)
+    if TRACER in timed and clocked is not None and len(clocked):
+        timed[TRACER] = clocked.merge(timed[TRACER][_STEP], on=_STEP)
     taxes = {
         tool: _slowdowns(with_step_times(rows, config.skip_first), base)
         for tool, rows in timed.items()

@@ -3,17 +3,19 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from profkit.analyze._steadiness import by_repeat, growing, unknown, unsettled, unsteady
-from profkit.analyze.base import ByTool, OfTool, analysis
+from profkit.analyze.base import ByTool, analysis
 from profkit.analyze.shared.step_times import (
     BASELINE,
     BETWEEN_STEPS,
     GROWTH,
+    TRACER,
+    ClockedSteps,
     StepTime,
     baseline_or_first,
     between_steps_share,
@@ -28,7 +30,6 @@ from profkit.core.result import Abstention, Chart, Finding, Interval, Metric, Re
 from profkit.core.settings import Settings
 
 _NS_PER_S = 1e9
-_TRACER = "torch_profiler"
 # A median absolute deviation times this estimates the standard deviation of a normal spread.
 _NORMAL = 1.4826
 
@@ -73,9 +74,7 @@ def analyze(
     steps: ByTool,
     config: Config,
     causes: Result | None = None,
-    sampled_steps: Annotated[
-        pd.DataFrame | None, OfTool(tool=_TRACER, table="sampled_steps")
-    ] = None,
+    clocked: ClockedSteps = None,
 ) -> Result:
     """How long does each step take, how much does that vary, and what is the throughput?
 
@@ -101,7 +100,7 @@ def analyze(
     times = by_repeat(clock)
     typical = step_time(steps.get(BASELINE), causes, kept, config.skip_first)
     is_unprofiled = tool == BASELINE
-    again = _after_trace(steps.get(_TRACER), sampled_steps)
+    again = _after_trace(steps.get(TRACER), clocked)
     grown = growing(clock, again, config.warn_growth) if is_unprofiled else None
     metrics = _metrics(clock, per_rank, per_repeat, "" if is_unprofiled else f", with {tool}")
     metrics = {
@@ -129,11 +128,11 @@ def analyze(
     )
 
 
-def _after_trace(traced: pd.DataFrame | None, sampled: pd.DataFrame | None) -> pd.DataFrame:
+def _after_trace(traced: pd.DataFrame | None, clocked: ClockedSteps) -> pd.DataFrame:
     """Return the steps of the run that was traced after those that were, which nothing slows."""
-    if traced is None or sampled is None or traced.empty:
+    if traced is None or clocked is None or traced.empty:
         return pd.DataFrame({"step": [], "step_time_ns": []})
-    return slowest_rank(with_step_times(sampled, int(traced["step"].max()) + 1))
+    return slowest_rank(with_step_times(clocked, int(traced["step"].max()) + 1))
 
 
 def _tables(

@@ -96,7 +96,7 @@ def _of_time(
     `unprofiled` are the results on unprofiled steps, None without any.
     """
     rank = next(row["rank"] for row in _rows(causes, "ranks") if row["decisive"] == "true")
-    rows, overhead_ms = _unslowed(_rows(causes, "causes"), rank)
+    rows, overhead_ms = _without_profiler(_rows(causes, "causes"), rank)
     traced_ms = causes.metrics["step_ms"].value - overhead_ms
     mine = [_cause(row, traced_ms) for row in rows if row["rank"] == rank]
     mine = with_late_rank(mine, rows, rank, stragglers)
@@ -146,7 +146,9 @@ def _rows(result: Result, name: str) -> list[dict[str, Any]]:
     return result.tables[name].records() if name in result.tables else []
 
 
-def _unslowed(rows: Sequence[dict[str, Any]], rank: int) -> tuple[list[dict[str, Any]], float]:
+def _without_profiler(
+    rows: Sequence[dict[str, Any]], rank: int
+) -> tuple[list[dict[str, Any]], float]:
     """Return the causes of all ranks without the profiler's, and how long that of `rank` is."""
     overhead = {row["rank"]: row["ms_per_step"] for row in rows if row["id"] == OVERHEAD}
     return [row for row in rows if row["id"] != OVERHEAD], overhead.get(rank, 0.0)

@@ -108,7 +108,7 @@ class _Ready:
         rooms: list[int] = [
             free // need
             for (name, free), need in zip(self.scheduler.resources.items(), needs, strict=True)
-            # How many may start is told later.
+            # How many may start is looked at later.
             if need and name != "_job_count"
         ]
         return max(1, min(rooms))

@@ -7,9 +7,12 @@ from profkit.core.verdict import Confidence
 from profkit.patterns._rows import belonging, computing, having
 from profkit.patterns._shapes import CONVOLUTIONS, MATMULS
 from profkit.patterns.base import CHARGED, Match, charged, pattern
+from profkit.tables.kernel_names import ON_CUDA_CORES
 
-_FP32_KERNEL = "sgemm|_simt_|_ffma_|scudnn|gcgemm|fft2d|dgrad_engine<float|wgrad_alg0_engine<float"
-_TENSOR_CORES = r"tensorop|tf32|s1688|s884|h884|16816|xmma(?!.*_ffma_)|nvjet|wgmma"
+_FP32_KERNEL = (
+    f"sgemm|_simt_|{ON_CUDA_CORES}|scudnn|gcgemm|fft2d|dgrad_engine<float|wgrad_alg0_engine<float"
+)
+_TENSOR_CORES = rf"tensorop|tf32|s1688|s884|h884|16816|xmma(?!.*{ON_CUDA_CORES})|nvjet|wgmma"
 _VOLTA, _AMPERE = 7, 8
 _GAIN = 7 / 8
 """Part of the time that is saved where the peaks are unknown: eight times the rate is usual."""

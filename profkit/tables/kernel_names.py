@@ -90,14 +90,14 @@ LATER_TENSOR_CORES = (
 """The same for what came later, and for the matrix cores of AMD."""
 
 
-_CUDA_CORES = "_ffma_"
+ON_CUDA_CORES = "_ffma_"
 """In names of products of cuBLAS whose other parts are those of kernels for tensor cores."""
 
 
 def uses_tensor_cores(kernel: str, later: Iterable[str] = LATER_TENSOR_CORES) -> bool:
     """Return whether a name says so: as TensorBoard has it, or by parts that came `later`."""
     has_part = contains_any(kernel, (*TENSORBOARD_TENSOR_CORES, *later))
-    return has_part and _CUDA_CORES not in kernel
+    return has_part and ON_CUDA_CORES not in kernel
 
 
 def library(kernel: str) -> str:

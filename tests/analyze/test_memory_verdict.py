@@ -85,14 +85,20 @@ def test_more_allocated_than_reserved_is_inconclusive():
     assert "start_up=true" in found.advice
 
 
-def test_memory_that_grows_comes_first_with_the_line_that_keeps_it():
-    kept = [block(10, 100 * step + 50, line="log (t.py:9)") for step in range(8)]
+@pytest.fixture
+def kept():
+    """Return blocks of which each of eight steps keeps one, and what is said of them."""
+    blocks = [block(10, 4 * step + 2, line="log (t.py:9)") for step in range(8)]
     steps = [
-        {"rank": 0, "repeat": 0, "step": step, "start_ns": 100 * step, "end_ns": 100 * step + 90}
+        {"rank": 0, "repeat": 0, "step": step, "start_ns": 4 * step, "end_ns": 4 * step + 3}
         for step in range(8)
     ]
-    growth = testing.run(memory_over_steps.analyze, allocations=kept, steps=steps)
-    found = verdict(snapshot(kept, 80) | {"memory_over_steps": growth}, 8000)
+    return blocks, testing.run(memory_over_steps.analyze, allocations=blocks, steps=steps)
+
+
+def test_memory_that_grows_comes_first_with_the_line_that_keeps_it(kept):
+    blocks, growth = kept
+    found = verdict(snapshot(blocks, 80) | {"memory_over_steps": growth}, 8000)
     assert found.headline == "Memory grows 10 MiB with each step; 80 MiB so far."
     assert (found.place, found.is_limit) == ("log (t.py:9)", False)
     assert "`.detach()`" in found.advice
@@ -108,15 +114,10 @@ SHORT = {
 }
 
 
-def test_memory_that_grew_until_it_ran_out_is_not_helped_by_a_setting():
-    kept = [block(10, 4 * step + 2, line="log (t.py:9)") for step in range(8)]
-    steps = [
-        {"rank": 0, "repeat": 0, "step": step, "start_ns": 4 * step, "end_ns": 4 * step + 3}
-        for step in range(8)
-    ]
-    growth = testing.run(memory_over_steps.analyze, allocations=kept, steps=steps)
+def test_memory_that_grew_until_it_ran_out_is_not_helped_by_a_setting(kept):
+    blocks, growth = kept
     short = SHORT | {"event": 35, "size_bytes": 10 * MIB, "free_bytes": 2 * MIB}
-    found = verdict(snapshot(kept, 80, short=[short]) | {"memory_over_steps": growth})
+    found = verdict(snapshot(blocks, 80, short=[short]) | {"memory_over_steps": growth})
     asked = "Out of memory: 10 MiB asked, 8 MiB missing"
     assert found.headline == f"{asked}, 80 MiB reserved but unused."
     assert (found.is_limit, found.is_growing, found.place) == (True, True, "log (t.py:9)")

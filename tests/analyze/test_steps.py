@@ -271,7 +271,7 @@ def test_steps_that_do_not_grow_when_the_program_runs_again_do_not_grow(later_ms
     again = table(*[(0, 0, 5, 90), *((0, 0, step, ms) for step, ms in enumerate(later_ms, 7))])
     columns = ["rank", "repeat", "step", "start_ns", "end_ns"]
     sampled = schema.frame("sampled_steps", again[columns].to_dict("records"))
-    assert ("growth_share" in run(tables, sampled_steps=sampled).metrics) == is_grown
+    assert ("growth_share" in run(tables, clocked=sampled).metrics) == is_grown
 
 
 def test_growth_is_that_of_each_repeat():

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -15,8 +16,8 @@ OVERHEAD = "profiler_overhead"
 _CAUSES = tuple(f"{gpu.IDLE}.{name}" for name in (PYTHON, "loading_data", "compiler"))
 """Causes of idle time in which the CPU works."""
 
-_A_NS = 1e-6
-"""In ms: what is less is nothing."""
+_LEAST_MS = 1e-6
+"""A nanosecond: what is left of less is rounding."""
 
 
 def without_overhead(rows: pd.DataFrame, slowdown: float, unprofiled_ms: float) -> pd.DataFrame:
@@ -44,12 +45,11 @@ def matches_without_overhead(matches: pd.DataFrame, causes: pd.DataFrame) -> pd.
         return matches
     left_ms = float(times[times.index.isin(_CAUSES)].sum())
     left = left_ms / (left_ms + overhead_ms)
-    rows = [dict(zip(matches.columns, row, strict=True)) for row in matches.itertuples(index=False)]
-    made = [_slowed_less(row, left) for row in rows]
+    made = [_slowed_less(row, left) for row in matches.to_dict("records")]
     return matches.assign(**{name: [row[name] for row in made] for name in ("covered_ms", "also")})
 
 
-def _slowed_less(row: dict[str, Any], left: float) -> dict[str, Any]:
+def _slowed_less(row: Mapping[Any, Any], left: float) -> Mapping[Any, Any]:
     if row["in_steps"]:
         return row
     also = json.loads(row["also"])
@@ -77,7 +77,7 @@ def _of_rank(rows: pd.DataFrame, slowdown: float, unprofiled_ms: float) -> pd.Da
     factor = factor.mask(idle, 1 - overhead_ms / times.where(idle, math.inf))
     counted = ["ms_per_step", "median_ms", "gain_ms", "share"]
     made = rows.assign(**{name: rows[name] * factor for name in counted})
-    made = made[made["ms_per_step"] >= _A_NS]
+    made = made[made["ms_per_step"] >= _LEAST_MS]
     own = {
         "rank": rows["rank"].iloc[0],
         "id": OVERHEAD,

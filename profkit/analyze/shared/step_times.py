@@ -19,6 +19,9 @@ _A_GAP_NS = 1_000_000
 BASELINE = "baseline"
 """The tool that records only the steps."""
 
+TRACER = "torch_profiler"
+"""The tool whose recordings causes come from."""
+
 UNPROFILED = "unprofiled_step_time_ns"
 """The metric of the unprofiled step time beside how much tools slow steps down."""
 
@@ -33,6 +36,10 @@ UNEVEN = 1.4
 
 UnprofiledSteps = Annotated[pd.DataFrame | None, OfTool(tool=BASELINE, table="steps")]
 """Annotate a parameter with this to get the steps of the unprofiled run, None without one."""
+
+ClockedSteps = Annotated[pd.DataFrame | None, OfTool(tool=TRACER, table="sampled_steps")]
+"""The same for all steps of the run that was traced, by the clock that times the unprofiled one. A
+trace has when the CPU ended a step, with which the GPU may not have begun."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

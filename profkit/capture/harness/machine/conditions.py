@@ -174,8 +174,8 @@ def _moves(
     """Yield that the clock of a GPU moved in this capture, or differs from those of `others`."""
     if _has_moved(work):
         yield f"the clock of GPU {index} moved while it worked"
-    clocks = [one[_CLOCK]["mean"] for one in (work, *others) if _CLOCK in one]
-    if _CLOCK in work and any(_are_apart(work[_CLOCK]["mean"], clock) for clock in clocks):
+    own, *earlier = (one[_CLOCK]["mean"] if _CLOCK in one else None for one in (work, *others))
+    if own and any(clock and _are_apart(own, clock) for clock in earlier):
         yield f"the clock of GPU {index} was not as in earlier captures of this run"
 
 
