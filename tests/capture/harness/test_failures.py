@@ -44,7 +44,7 @@ def test_an_exit_status_is_the_reason(capture, misbehaving, tmp_path):
 def test_a_failure_under_a_wrapper_is_seen_although_the_wrapper_ends_well(
     capture, misbehaving, tmp_path
 ):
-    failed = capture("py_spy", tmp_path, {}, **misbehaving("raise"))
+    failed = capture("py_spy", tmp_path, {}, **misbehaving("raise late"))
     assert failed.record["status"] == "error"
     assert "ValueError: the loss is not a number" in failed.record["reason"]
     assert list(failed.folder.glob("*.speedscope.json"))

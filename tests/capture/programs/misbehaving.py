@@ -38,6 +38,12 @@ def fail():
     raise ValueError("the loss is not a number\nsecond line")
 
 
+def fail_late():
+    # A profiler from outside needs some time on a busy machine before it sees the first stack.
+    time.sleep(2)
+    fail()
+
+
 def tell():
     print(os.environ)
 
@@ -56,6 +62,7 @@ WAYS = {
     "fill": fill,
     "gobble": gobble,
     "raise": fail,
+    "raise late": fail_late,
     "tell": tell,
     "tell and raise": tell_and_raise,
     "exit": lambda: sys.exit(7),
