@@ -7,12 +7,14 @@ doubt, Snakemake decides.
 
 import hashlib
 import os
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import redirect_stderr, suppress
+from io import StringIO
 from pathlib import Path
 
 import msgspec
 
+from profkit.core import progress_events, resources
 from profkit.core.cache_file import read_cached, write_cached
 from profkit.core.capture_record import read_capture
 from profkit.core.saved_results import saved_results
@@ -25,6 +27,16 @@ _UNREAD = ("logs", "benchmarks")
 
 _RECORDS = ("capture.json", "convert.json", "manifest.json")
 _FOLDERS_OF_RECORDS = ("analyze", "timeline")
+
+_TARGETS = {"all", str(REPORT)}
+_HARMLESS = frozenset(
+    {
+        *("targets", "config", "snakefile", "directory", "profile", "workflow_profile"),
+        *("cores", "jobs", "dryrun", "quiet", "verbose", "printshellcmds", "nolock"),
+        "max_jobs_per_timespan",  # it does not compare with itself
+    }
+)
+"""Options of Snakemake that do not change which jobs are to be done."""
 
 _State = tuple[int, int]
 """Size and time of change of a file; those of one that is not there are -1."""
@@ -66,6 +78,24 @@ def is_unchanged(dag: Dag) -> bool:
         and all(_state(Path(path)) == state for path, state in kept.sources.items())
         and kept.results == _results(dag)
     )
+
+
+def is_whole(argv: Sequence[str]) -> bool:
+    """Say whether a person started Snakemake, by `argv`, for the report and nothing else.
+
+    `profkit run` looks whether all is unchanged before it starts Snakemake, and remembers itself.
+    """
+    program, *words = argv
+    by_hand = "snakemake" in Path(program).parts[-2:]  # or it is a folder, with __main__.py
+    if not by_hand or progress_events.VARIABLE in os.environ:
+        return False
+    from snakemake.cli import parse_args  # noqa: PLC0415 - Snakemake is loaded where this is asked
+
+    with redirect_stderr(StringIO()):  # it says which settings it reads
+        _, asked = parse_args(words)
+        _, usual = parse_args(["--workflow-profile", str(resources.PROFILE)])
+    given = {name for name, value in vars(asked).items() if value != getattr(usual, name)}
+    return given <= _HARMLESS and _TARGETS.issuperset(asked.targets)
 
 
 def _hash_of(plan: Plan) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from profkit.cli import run as command
+from profkit.core import progress_events, resources
 from profkit.core.checksums import sha256
 from profkit.dag import completed
 from profkit.dag import inputs as dags
@@ -114,6 +115,33 @@ def test_where_nothing_has_changed_snakemake_is_not_asked(dag, monkeypatch, caps
     command.main([*overrides, "--", "--forceall"])
     command.main(["--verbose", *overrides])
     assert len(asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("--cores 2", True),
+        ("-c2 -n results/report.html --config overrides=batch=4", True),
+        ("-j 4 -q all --workflow-profile PROFILE", True),
+        ("all --cores all --directory . --snakefile Snakefile", True),
+        ("-c2 results/runs/a/analyze/steps.json", False),
+        ("-c2 results/report.html report", False),
+        *((f"-c2 {option}", False) for option in ("--forceall", "-F", "-t", "--unlock", "--dag")),
+        *((f"-c2 {option}", False) for option in ("-R report", "--summary", "--report", "--lint")),
+        ("-c2 --rerun-triggers code", False),
+        ("-c2 --until report", False),
+        ("-c2 --executor slurm", False),
+        ("-c2 --workflow-profile none", False),
+    ],
+)
+def test_only_what_asks_for_the_report_alone_is_answered_at_once(words, expected, monkeypatch):
+    monkeypatch.chdir(resources.PROFILES.parent)
+    words = words.replace("PROFILE", str(resources.PROFILE)).split()
+    assert completed.is_whole(["bin/snakemake", *words]) == expected
+    assert completed.is_whole(["snakemake/__main__.py", *words]) == expected
+    assert not completed.is_whole(["a_program_of_its_own.py", *words])
+    monkeypatch.setenv(progress_events.VARIABLE, "events.jsonl")
+    assert not completed.is_whole(["bin/snakemake", *words])
 
 
 def test_a_tree_that_a_program_removed_is_worked_off_once_more(dag, monkeypatch):

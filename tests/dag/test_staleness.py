@@ -55,6 +55,25 @@ def test_a_second_run_has_nothing_to_do(tree):
     assert tree.why("results/report.html") == "results/report.html is fresh\n"
 
 
+def test_no_job_is_looked_into_where_nothing_has_changed_and_nothing_else_is_asked(tree, edit):
+    edit("Snakefile", "rule all:", 'print("rules:", *workflow._rules)\n\n\nrule all:')
+
+    def rules(*options):
+        said = tree.snakemake("", "--dry-run", *options)
+        return next(line for line in said.splitlines() if line.startswith("rules:")).split()[1:]
+
+    assert rules() == ["report"]
+    assert "analyze_steps" in rules("--forceall")
+    assert "analyze_steps" in rules("--touch")
+    page = tree.folder / "results/report.html"
+    text, before = page.read_bytes(), page.stat()
+    page.write_bytes(text + b" ")
+    assert "analyze_steps" in rules()
+    page.write_bytes(text)
+    os.utime(page, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert rules() == ["report"]
+
+
 def test_what_snakemake_has_forgotten_is_made_again_as_if_it_had_not(tree, edit):
     record = next((tree.folder / "results/runs").glob("*/capture/memory_layers/rep0/capture.json"))
     text, before = record.read_text(), record.stat().st_mtime_ns

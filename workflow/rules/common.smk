@@ -10,6 +10,7 @@ from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from profkit.dag import inputs as workflow_dag
 from profkit.dag import (
     batches,
+    completed,
     job_environment,
     snakemake_files,
     snakemake_jobs,
