@@ -31,6 +31,7 @@ LARGEST_BYTES = 2**50
 EXACT_BELOW_US = 2.0**43
 """A float64 of microseconds holds whole nanoseconds only below this (about 102 days)."""
 
+_POINT_TO_END = 4
 _WHOLE_BELOW_US = LATEST_NS / 1000 - 1
 _TRAILING_NUMBER = re.compile(r"-?\d+$")
 _WORD = 2**64
@@ -63,8 +64,10 @@ def nanoseconds(values: list[Any]) -> Ints:
     """Return microseconds of any notation as integer nanoseconds, `UNKNOWN_NS` where there is none.
 
     Exact to the nanosecond, except for floats of `EXACT_BELOW_US` and more, which the caller
-    should have decoded as decimals.
+    should have decoded as decimals, or left as the JSON that was written.
     """
+    if values and type(values[0]) is msgspec.Raw:
+        return _written_nanoseconds(values)
     if values and type(values[0]) is int:  # so are all that older versions write
         with suppress(struct.error):
             whole = packed(values, "q")
@@ -80,6 +83,22 @@ def nanoseconds(values: list[Any]) -> Ints:
             exact += np.rint(fraction, out=fraction).astype(np.int64)
             return exact
     return np.fromiter(map(_nanoseconds, values), dtype=np.int64, count=len(values))
+
+
+def _written_nanoseconds(values: list[msgspec.Raw]) -> Ints:
+    """Return the same of JSON: where Kineto wrote it, each has three decimals, and no exponent."""
+    text = b",".join(values)
+    letters = np.frombuffer(text, dtype=np.uint8)
+    points = np.flatnonzero(letters == ord("."))
+    ends = np.append(np.flatnonzero(letters == ord(",")), len(text))
+    alike = len(points) == len(values) == len(ends) and bool((ends - points == _POINT_TO_END).all())
+    if alike and not text.translate(None, b"0123456789.,"):
+        nanos: Ints = np.fromstring(text.replace(b".", b""), dtype=np.int64, sep=",")
+        if nanos.max() < LATEST_NS:  # the greatest of all if there are more digits
+            return nanos
+    reader = msgspec.json.Decoder(float_hook=Decimal)
+    given = (scalar(reader.decode(value)) for value in values)
+    return np.fromiter(map(_nanoseconds, given), dtype=np.int64, count=len(values))
 
 
 def packed(values: Sequence[Any], code: str) -> NDArray[Any]:

@@ -9,7 +9,7 @@ from profkit.convert.columns.values import LATEST_NS
 from profkit.convert.linking.collectives import groups_of
 from profkit.convert.linking.messages import RANKS_BELOW, listed_ranks, plausible
 from profkit.convert.torch_profiler.events import DecimalEvent, FloatEvent
-from profkit.convert.torch_profiler.plain_events import Block
+from profkit.convert.torch_profiler.plain_events import Block, ExactBlock
 
 
 class Header(msgspec.Struct):
@@ -93,7 +93,13 @@ class PlainDocument(Header):
     traceEvents: Block = msgspec.field(default_factory=list)  # noqa: N815
 
 
+class ExactDocument(Header):
+    """The same, where no float holds their times."""
+
+    traceEvents: ExactBlock = msgspec.field(default_factory=list)  # noqa: N815
+
+
 class DecimalDocument(Header):
-    """The same, with exact times."""
+    """The end of a file whose events are not plain, with exact times."""
 
     traceEvents: list[DecimalEvent] = msgspec.field(default_factory=list)  # noqa: N815

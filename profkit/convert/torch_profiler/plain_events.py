@@ -59,6 +59,7 @@ _WithoutCategory = Literal[
     "Iteration Start: PyTorch Profiler",
     "Record Window End",
 ]
+_NO_TIME = msgspec.Raw(b"null")
 _FIRST, _LAST = b'"process_name"', b'"Record Window End"'
 _END_BYTES = 64 << 10
 """What may follow it: the keys beside the events."""
@@ -72,32 +73,10 @@ class Plain(msgspec.Struct, gc=False):
     cat: ClassVar[str]
 
 
-class _Span(Plain, gc=False):
-    """One that takes time."""
-
-    ph: Literal["X"]
-    name: str = ""
-    pid: Number = -1
-    tid: Number = -1
-    ts: Number = None
-    dur: Number = None
-
-
 class _Flow(Plain, gc=False):
     """An arrow between events."""
 
     ph: Literal["s", "t", "f"]
-
-
-class _Memory(Plain, gc=False):
-    """An allocation or free."""
-
-    ph: Literal["i"]
-    name: Literal["[memory]"]
-    pid: Number = -1
-    tid: Number = -1
-    ts: Number = None
-    args: MemoryArgs = msgspec.field(default_factory=MemoryArgs)
 
 
 class Described(Plain, gc=False, tag="", tag_field="cat"):
@@ -109,12 +88,23 @@ class Described(Plain, gc=False, tag="", tag_field="cat"):
     args: NameArgs = msgspec.field(default_factory=NameArgs)
 
 
-def _of_category(category: str, base: type[Plain], args: type[msgspec.Struct] | None) -> Any:
+def _fields(kind: int | None, time: Any) -> list[tuple[Any, ...]]:
+    """Return the fields of events that become rows of a kind, or of none, with times as `time`."""
+    unknown = _NO_TIME if time is msgspec.Raw else None
+    place = [("pid", Number, -1), ("tid", Number, -1), ("ts", time, unknown)]
+    if kind == MEMORY:
+        own = [("ph", Literal["i"]), ("name", Literal["[memory]"]), *place]
+    else:
+        own = [("ph", Literal["X"]), ("name", str, ""), *place, ("dur", Number, None)]
+    args = ARGS[kind] if kind is not None else None
+    return [*own, ("args", args, msgspec.field(default_factory=args))] if args else own
+
+
+def _of_category(category: str, fields: Sequence[Any], base: type[Plain] = Plain) -> Any:
     """Return the type of the plain events of a category."""
-    given = ("args", args, msgspec.field(default_factory=args)) if args else None
     return msgspec.defstruct(
         category,
-        [given] if given else [],
+        fields,
         bases=(base,),
         namespace={"cat": category},
         tag=category,
@@ -123,23 +113,26 @@ def _of_category(category: str, base: type[Plain], args: type[msgspec.Struct] | 
     )
 
 
-def _types() -> Iterator[Any]:
+def _types(time: Any) -> Iterator[Any]:
     for category, kind in KINDS.items():
         if kind in ARGS:
-            yield _of_category(category, _Memory if kind == MEMORY else _Span, ARGS[kind])
+            yield _of_category(category, _fields(kind, time))
     for category in IGNORED:
-        yield _of_category(category, _Span, None)
+        yield _of_category(category, _fields(None, time))
     for category in FLOWS:
-        yield _of_category(category, _Flow, None)
+        yield _of_category(category, [], _Flow)
     yield Described
 
 
 Events = Sequence[Event] | Sequence[Plain]
 """A block of events: all are plain, or none is."""
-TYPES = tuple(_types())
-"""The type of each category of plain events."""
-Block = list[Union[TYPES]]  # type: ignore[valid-type]  # noqa: UP007 - of a tuple
+_PLAIN, _EXACT = tuple(_types(Number)), tuple(_types(msgspec.Raw))
+TYPES = (*_PLAIN, *_EXACT)
+"""The types of each category of plain events."""
+Block = list[Union[_PLAIN]]  # type: ignore[valid-type]  # noqa: UP007 - of a tuple
 """What a block of plain events is decoded as."""
+ExactBlock = list[Union[_EXACT]]  # type: ignore[valid-type]  # noqa: UP007 - of a tuple
+"""The same where no float holds their times, which are left as they are written."""
 
 
 def plainly(content: bytes, kind: Any) -> Any:

@@ -3,7 +3,7 @@
 A block ends where an event ends: see `profkit.convert.torch_profiler.text` for how that is found.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,12 @@ from profkit.convert.columns.values import EXACT_BELOW_US
 from profkit.convert.torch_profiler.events import DecimalEvent, Event, FloatEvent, loose
 from profkit.convert.torch_profiler.header import (
     DecimalDocument,
+    ExactDocument,
     FloatDocument,
     Header,
     PlainDocument,
 )
-from profkit.convert.torch_profiler.plain_events import Block, Events, plainly
+from profkit.convert.torch_profiler.plain_events import Block, Events, ExactBlock, plainly
 from profkit.convert.torch_profiler.source import Source
 from profkit.convert.torch_profiler.text import (
     TRAILING,
@@ -74,7 +75,7 @@ class Reader:
             events, used = self._leading(text, offset) if more else (None, 0)
             if events is None:
                 break
-            yield self._timed(events, text, used)
+            yield self._timed(events, text, used, self._list)
             used = skip_space(text, used)
             offset, text = offset + used, text[used:]
         if more:  # the list ended before the file did: what follows is small
@@ -168,33 +169,40 @@ class Reader:
     def _last(self, text: bytes, offset: int) -> Events:
         """Return the events of the end of the file, and read the keys after them."""
         try:
-            events = self._document(text) if self._in_object else self._decode(b"[" + text)
+            events = self._ending(text)
             self.ended = True
         except (msgspec.DecodeError, UnicodeDecodeError):
             events = self._salvage(text, offset)
-        return self._timed(events, text, len(text))
+        return self._timed(events, text, len(text), self._ending)
+
+    def _list(self, text: bytes) -> Events:
+        return self._decode(_bracketed(text, 0, len(text)))
+
+    def _ending(self, text: bytes) -> Events:
+        return self._document(text) if self._in_object else self._decode(b"[" + text)
 
     def _document(self, text: bytes) -> Events:
         if list_start(text) >= 0:
             raise msgspec.DecodeError("a second list of events")  # it would replace the first
         text = b'{"traceEvents":[' + text
-        document: PlainDocument | FloatDocument | DecimalDocument | None = None
-        if not self._exact:
-            document = plainly(text, PlainDocument)
+        document: PlainDocument | ExactDocument | FloatDocument | DecimalDocument | None
+        document = plainly(text, ExactDocument if self._exact else PlainDocument)
         if document is None:
             document = decoded(text, DecimalDocument if self._exact else FloatDocument)
         self.header.merge(document)
         return document.traceEvents
 
-    def _timed(self, events: Events, text: bytes, used: int) -> Events:
+    def _timed(
+        self, events: Events, text: bytes, used: int, decode: Callable[[bytes], Events]
+    ) -> Events:
         """Return `events`, decoded once more and exactly if a float cannot hold their times."""
         sample = events[:: 1 + len(events) // _SAMPLED]  # one clock wrote them all
         times = [getattr(event, "ts", None) for event in sample]
         if self._exact or not any(type(ts) is float and ts >= EXACT_BELOW_US for ts in times):
             return events
         self._exact = True
-        with suppress(msgspec.DecodeError):
-            return self._decode(_bracketed(text, 0, used))
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            return decode(text[:used])
         # Damage in this block was counted the first time.
         counted = self.lost, self.notes, self.ended
         self.lost, self.notes, self.ended = [], [], False
@@ -205,7 +213,7 @@ class Reader:
     def _decode(self, text: bytes) -> Events:
         """Decode a JSON list of events, repairing what is valid elsewhere but not in JSON."""
         try:
-            plain = None if self._exact else plainly(text, Block)
+            plain = plainly(text, ExactBlock if self._exact else Block)
             return self._decode_strictly(text) if plain is None else plain
         except UnicodeDecodeError:
             return self._decode(text.decode("utf-8", "replace").encode())

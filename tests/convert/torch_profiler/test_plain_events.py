@@ -81,7 +81,8 @@ def read(tmp_path, monkeypatch):
 
     def both(events, **options):
         path = tmp_path / "trace.json"
-        path.write_text(json.dumps({"traceEvents": events}, indent=1))
+        text = json.dumps({"traceEvents": events}, indent=1)
+        path.write_text(text.replace('"@', "").replace('@"', ""))
         blocks = [block for block in Reader(path, **options) if block]
         is_plain = [isinstance(block[0], Plain) for block in blocks]
         found = kineto.read(path, rank=0, **options)
@@ -104,6 +105,45 @@ def test_all_categories_are_plain_and_become_the_same_rows(read, block_bytes):
     assert len(tables["python_calls"]["name"]) == 3
     assert tables["kernels"]["grid"][0] == "[1,2,3]"
     assert tables["memory_events"]["size_bytes"] == [-8] * 3
+
+
+@pytest.mark.parametrize("block_bytes", [1000, 4 << 20])
+@pytest.mark.parametrize(
+    "time",
+    [
+        "1712195495519689.047",
+        "1712195495519689",
+        "1712195495519689.0475",
+        "1.712195495519689047e15",
+        "1712195495519689.1e2",
+        "-1712195495519689.047",
+        "9999999999999999999999.047",
+        "99999999999999999999990471712195495519689.047",
+        "0.500",
+        "007.500",
+        '\\"1712195495519689.047\\"',
+        '\\"soon\\"',
+        "null",
+        "true",
+        "[1,2.047]",
+        "NaN",
+    ],
+)
+def test_times_that_no_float_holds_are_read_alike_in_every_notation(read, time, block_bytes):
+    exact = [each | {"ts": f"@17121954955196{n:02}.047@"} for n, each in enumerate(every(), 10)]
+    odd = event("cpu_op", 1, ts=f"@{time}@")
+    is_plain, tables = read([*exact, odd, *exact, *NAMED], block_bytes=block_bytes)
+    assert all(is_plain[1:2]) or time in ("007.500", "NaN")
+    begun = {ns - ns % 10**11 for ns in tables["python_calls"]["start_ns"]}
+    assert begun == {1_712_195_495_519_600_000 - 1_712_195_495_519_600_000 % 10**11}
+    assert {ns % 1000 for ns in tables["python_calls"]["start_ns"]} == {47}
+
+
+def test_a_trace_of_absolute_times_is_plain(read):
+    exact = [each | {"ts": f"@17121954955196{n:02}.047@"} for n, each in enumerate(every(), 10)]
+    is_plain, tables = read([*exact, *NAMED])
+    assert is_plain == [True]
+    assert tables["cpu_ops"]["start_ns"][0] == 1_712_195_495_519_610_047
 
 
 @pytest.mark.parametrize(
