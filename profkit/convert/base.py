@@ -81,6 +81,9 @@ class Recorded:
     host: str = ""
     """Name of the host; empty if it does not say."""
 
+    processes: frozenset[int] = frozenset()
+    """Ids of processes that it names; none if it does not say."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Importable:

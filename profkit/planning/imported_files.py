@@ -103,14 +103,17 @@ def related(
     """Return what the files of several ranks say of their recording, of those that say it.
 
     Raises `InputError` if they are not of one run. They are not if two ranks have no time in
-    common, or if their devices are of different models and a rank was `guessed`.
+    common, if those of one rank name different processes, or if their devices are of different
+    models and a rank was `guessed`.
     """
-    if kind.recorded is None or len(set(ranks.values())) == 1:
+    if kind.recorded is None or len(ranks) == 1:
         return {}
     stated = {file: found for file in ranks if (found := _recorded(file, kind))}
     by_rank: dict[int, list[Path]] = defaultdict(list)
     for file in stated:
         by_rank[ranks[file]].append(file)
+    for files in by_rank.values():
+        _refuse_other_processes(files, stated)
     first, *others = by_rank.values() or [[]]
     for files in others:
         if not any(_together(stated[a], stated[b]) for a in first for b in files):
@@ -120,7 +123,17 @@ def related(
         if guessed and all(models) and models[0] != models[1]:
             names = " and ".join(", ".join(sorted(names)) for names in models)
             raise _unrelated(one, other, f"are of different devices ({names})")
-    return stated
+    return stated if others else {}
+
+
+def _refuse_other_processes(files: Sequence[Path], stated: Mapping[Path, Recorded]) -> None:
+    """Raise if `files` of one rank are not of one process, which several programs may have left."""
+    known = [file for file in files if stated[file].processes]
+    for file in known[1:]:
+        if not stated[known[0]].processes & stated[file].processes:
+            pids = " and ".join(str(min(stated[one].processes)) for one in (known[0], file))
+            why = f"have the same rank and are of different processes ({pids})"
+            raise _unrelated(known[0], file, why)
 
 
 def _recorded(file: Path, kind: Importable) -> Recorded | None:
@@ -137,6 +150,6 @@ def _together(one: Recorded, other: Recorded) -> bool:
 
 def _unrelated(one: Path, other: Path, why: str) -> InputError:
     return InputError(
-        f"{one} and {other} {why}, so they are not ranks of one run",
+        f"{one} and {other} {why}, so they are not of one run",
         hint="import each run by itself; `imports=[A,B]` has them in one report",
     )

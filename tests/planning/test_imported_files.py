@@ -17,12 +17,14 @@ TOOL, KIND = import_kinds()["trace"]
 HOUR_US = 3_600_000_000
 
 
-def trace(path, rank=None, *, device="NVIDIA H100", at_us=10**15, tail_base=False):
+def trace(path, *, device="NVIDIA H100", at_us=10**15, tail_base=False, **stated):
+    rank, pid = stated.get("rank"), stated.get("pid", 1102)
     info = {} if rank is None else {"distributedInfo": {"backend": "nccl", "rank": rank}}
-    event = {"ph": "X", "cat": "cpu_op", "name": "op", "pid": 1, "tid": 1, "ts": at_us, "dur": 2}
+    event = {"ph": "X", "cat": "cpu_op", "name": "op", "tid": 1, "ts": at_us, "dur": 2}
+    events = [event | {"pid": pid}, event | {"cat": "kernel", "pid": 0}]
     base = {"baseTimeNanoseconds": 7 * 10**17} if tail_base else {}
     properties = {"deviceProperties": [{"id": 0, "name": device}]} if device else {}
-    path.write_text(json.dumps(properties | info | {"traceEvents": [event]} | base))
+    path.write_text(json.dumps(properties | info | {"traceEvents": events} | base))
     return path
 
 
@@ -126,6 +128,9 @@ def test_any_name_is_put_into_the_run_as_a_plain_one(tmp_path, monkeypatch, name
         ({}, {"device": ""}, ""),
         ({"rank": 0}, {"rank": 1, "device": "AMD MI300X"}, ""),
         ({"rank": 0}, {"rank": 0, "at_us": 10**15 + HOUR_US}, ""),
+        ({"rank": 0}, {"rank": 0, "pid": 2207}, r"of different processes \(1102 and 2207\)"),
+        ({"rank": 0}, {"rank": 1, "pid": 2207}, ""),
+        ({"rank": 0, "pid": 12}, {"rank": 0, "pid": 13}, ""),
     ],
     ids=[
         *(
@@ -136,6 +141,7 @@ def test_any_name_is_put_into_the_run_as_a_plain_one(tmp_path, monkeypatch, name
             "a second apart",
         ),
         *("no model", "ranks of a mixed cluster", "parts of one rank"),
+        *("two programs", "two ranks", "too small for the id of a process"),
     ],
 )
 def test_traces_that_are_not_of_one_run_do_not_become_ranks(tmp_path, first, second, says):
@@ -143,7 +149,9 @@ def test_traces_that_are_not_of_one_run_do_not_become_ranks(tmp_path, first, sec
     if not says:
         assert len(find(files, KIND)) == 2
         return
-    with pytest.raises(InputError, match=f"a.json and .*b.json .*{says}, so they are not ranks"):
+    with pytest.raises(
+        InputError, match=f"a.json and .*b.json .*{says}, so they are not of one run"
+    ):
         find(files, KIND)
 
 
@@ -153,7 +161,7 @@ def test_real_ranks_belong_together_and_models_of_one_folder_do_not(real_data):
     spans = find([real_data / "kineto/tensorboard/resnet50_num_workers_0"], KIND)
     assert [file.rank for file in spans] == [0, 0]
     for folder in ("tracelens", "tracelens/h100", "tracelens/mi300", "hta/trace_diff", "hta", ""):
-        with pytest.raises(InputError, match="are not ranks of one run"):
+        with pytest.raises(InputError, match="are not of one run"):
             find([real_data / "kineto" / folder], KIND)
 
 

@@ -14,6 +14,9 @@ _BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*"?(\d{1,19})(?=[\s,}"])')
 _TIME = re.compile(rb'"ts"\s*:\s*"?(\d{1,19}(?:\.\d{1,9})?)(?=[\s,}"])')
 _DEVICES = re.compile(rb'"deviceProperties"\s*:\s*\[([^\]]*)')
 _HOST = re.compile(rb'"host_name"\s*:\s*"([^"\\]{1,255})"')
+_PROCESS = re.compile(rb'"pid"\s*:\s*"?(\d{1,18})(?=[\s,}"])')
+_DEVICES_BELOW = 256
+"""Work on a device has its number in place of that of a process."""
 _NAME = re.compile(rb'"name"\s*:\s*"([^"\\]*)"')
 
 
@@ -25,6 +28,7 @@ def recorded(path: Path) -> Recorded:
     described = next((found for text in ends if (found := _DEVICES.search(text))), None)
     host = next((found for text in ends if (found := _HOST.search(text))), None)
     names = _NAME.findall(described[1]) if described else []
+    named = {int(pid) for text in ends for pid in _PROCESS.findall(text)}
     times = nanoseconds([float(us) for text in ends for us in _TIME.findall(text)])
     # Events that describe processes and threads may have time 0.
     times = times[(times > 0) & (times < LATEST_NS - base_ns)]
@@ -33,6 +37,7 @@ def recorded(path: Path) -> Recorded:
         begin_ns=base_ns + int(times.min()) if len(times) else -1,
         end_ns=base_ns + int(times.max()) if len(times) else -1,
         host=host[1].decode("utf-8", "replace") if host else "",
+        processes=frozenset(pid for pid in named if pid >= _DEVICES_BELOW),
     )
 
 
