@@ -320,6 +320,18 @@ _RULES = (
         confidence=Confidence.HIGH,
     ),
     _Rule(
+        cause=re.compile(r"gpu_idle\.recording_graph$"),
+        title="CUDA graphs are recorded",
+        advice=lambda _: (
+            'With `mode="reduce-overhead"` the second call of a model records its graph, and so '
+            "does each new size of its inputs: warm up with three calls of each size before "
+            "times count, and pad inputs to few sizes."
+        ),
+        least=0.02,
+        source="https://docs.pytorch.org/docs/stable/torch.compiler_cudagraph_trees.html",
+        confidence=Confidence.HIGH,
+    ),
+    _Rule(
         cause=re.compile(r"gpu_idle\.not_started$"),
         title="Launched work does not start",
         advice=_not_started,

@@ -8,7 +8,7 @@ from profkit.analyze.division import cpu, gpu, names
 from profkit.analyze.division.cpu_threads import BLOCKED, NOT_RECORDED, START_UP
 from profkit.analyze.division.phases import inside
 from profkit.analyze.division.thread_waits import IN_CALL, WAITING
-from profkit.core.formatting import milliseconds, shortened
+from profkit.core.formatting import milliseconds
 from profkit.core.verdict import Action, Cause, Limiter
 
 _ROOTS = (gpu.IDLE, gpu.EXPOSED, "exposed_copies", WAITING)
@@ -123,5 +123,11 @@ def _mostly(causes: Sequence[Cause], above: Cause) -> str:
     if not parts:
         return ""
     first = max(parts, key=lambda cause: cause.ms_per_step)
-    place = inside(shortened(first.title, _LONGEST_NAME))
-    return f", {milliseconds(first.ms_per_step)} ms {place}"
+    return f", {milliseconds(first.ms_per_step)} ms {inside(_clipped(first.title))}"
+
+
+def _clipped(name: str) -> str:
+    """Return a name of bearable length: of a longer one its first words, and ``*`` for the rest."""
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[: name.rfind('_', 0, _LONGEST_NAME) + 1] or name[:_LONGEST_NAME]}*"

@@ -31,7 +31,9 @@ _OPS = Columns(
     "rank repeat op parent tid name kind start_ns end_ns step forward module phase stack"
 )
 _PYTHON = Columns("rank repeat call caller tid name kind start_ns end_ns")
-_KERNELS = Columns("rank repeat name start_ns end_ns correlation op step module phase")
+_KERNELS = Columns(
+    "rank repeat device stream name start_ns end_ns correlation op step module phase"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -108,6 +108,16 @@ def test_each_instant_of_a_gpu_step_has_one_cause():
     }
 
 
+def test_recording_a_graph_is_not_compiling():
+    named = {
+        "recording_graph": "CUDAGraphNode.record (dynamo_timed)",
+        "compiler": "compile_fx_inner (dynamo_timed)",
+    }
+    for cause, name in named.items():
+        ops = [*GPU["cpu_ops"], op(2, 900, 1000, name, kind="annotation")]
+        assert times(divided(**GPU | {"cpu_ops": ops}))[f"gpu_idle.{cause}"] == 100
+
+
 def test_the_tree_adds_up_on_each_level_and_nothing_is_negative():
     found = tree(divided(**GPU))
     assert sum(row["ms_per_step"] for name, row in found.items() if "." not in name) == 2.0
@@ -787,11 +797,16 @@ def test_slow_first_steps_and_the_profilers_own_end_are_left_out():
 
 
 @pytest.mark.parametrize(("queued_us", "whole_us"), [(5000, 100), (500, 610)])
-def test_a_recording_begins_with_a_kernel_that_waited_for_work_from_before(queued_us, whole_us):
+@pytest.mark.parametrize("name", ["cudaLaunchKernel", "hipMemcpyWithStream"])
+def test_a_recording_begins_with_a_kernel_that_waited_for_work_from_before(
+    queued_us, whole_us, name
+):
+    """A synchronous copy has been launched when its call begins, and ends with that."""
+    until_us = queued_us + 60 if name == "hipMemcpyWithStream" else 10
     found = divided(
         steps=[],
         cpu_ops=[op(0, 0, 10)],
-        runtime_calls=[call(1, 5, 10), call(2, 6, 10)],
+        runtime_calls=[call(1, 5, until_us, name=name), call(2, 6, 10)],
         kernels=[
             kernel(1, queued_us + 10, queued_us + 60),
             kernel(2, queued_us + 60, queued_us + 110),
@@ -800,6 +815,22 @@ def test_a_recording_begins_with_a_kernel_that_waited_for_work_from_before(queue
     parts = times(found)
     computing = sum(time for name, time in parts.items() if name.startswith("gpu_computing"))
     assert (computing, sum(parts.values())) == (100, whole_us)
+
+
+@pytest.mark.parametrize(("small_us", "whole_us"), [(5, 100), (500, 5110)])
+def test_a_stream_that_waits_for_work_from_before_begins_the_recording(small_us, whole_us):
+    """Another stream has done little meanwhile, or as much as the first may have waited for."""
+    found = divided(
+        steps=[],
+        cpu_ops=[op(0, 0, 10)],
+        runtime_calls=[call(1, 0, 2), call(2, 3, 5), call(3, 6, 10)],
+        kernels=[
+            kernel(1, 5, 5 + small_us, stream=7),
+            kernel(2, 5010, 5060, stream=9),
+            kernel(3, 5060, 5110, stream=9),
+        ],
+    )
+    assert sum(times(found).values()) == whole_us
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from profkit.analyze.division.known_names import COMPILING
+from profkit.analyze.division.known_names import COMPILING, RECORDING_GRAPHS
 from profkit.analyze.division.partition import Partition, union_of_rows
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.division.request_waits import NO_REQUEST, without_requests
@@ -48,6 +48,7 @@ def _of_thread(
         time.take(str(cause), spans)
     for cause, found in (
         ("garbage_collection", rank.collecting),
+        ("recording_graph", rank.ranges(RECORDING_GRAPHS, thread)),
         ("compiler", rank.ranges(COMPILING, thread)),
         ("loading_data", rank.loading(thread)),
     ):

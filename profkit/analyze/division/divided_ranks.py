@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,9 @@ from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.periods import Periods
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.division.thread_roles import ThreadRoles
+from profkit.analyze.shared.blocking_calls import SYNCHRONISE
 from profkit.analyze.shared.closed_steps import OPS, Span, may_cut
+from profkit.analyze.shared.glob_match import matching
 from profkit.analyze.shared.large_table import LargeTable, batches, ranks_in_batches, spans_of
 from profkit.analyze.shared.launch_calls import CALLS, launches
 from profkit.analyze.shared.step_spans import step_spans
@@ -33,7 +35,9 @@ _FAR_NS = 10**12
 _BEFORE_NS = 10**6
 _QUEUED_NS = 10**6
 _MOST_LOST = 0.1
-_OF_KERNELS = ("rank", "repeat", "step", "start_ns", "end_ns", "correlation")
+_BUSY_MEANWHILE = 0.01
+_STREAM = (*WHERE, "device", "stream")
+_OF_KERNELS = (*_STREAM, "step", "start_ns", "end_ns", "correlation")
 
 
 def divided(
@@ -209,19 +213,37 @@ def _begun(kernels: pd.DataFrame, launched: pd.DataFrame) -> pd.DataFrame:
     """Return when each rank and repeat is done with what was launched before the recording.
 
     Column begins_ns is the end of the last such kernel, or where none was recorded the start of the
-    first of all, if that had long been launched; -1 if the GPU had nothing to do before.
+    first of a stream, if that had long been launched and hardly anything was recorded before;
+    -1 if the GPU had nothing to do before.
     """
     group, head = grouped([kernels[name].to_numpy() for name in WHERE])
     start, end = (kernels[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
-    ready = launched["end_ns"].to_numpy(np.int64)
     begins = np.full(len(head), -1, dtype=np.int64)
-    order = np.lexsort((start, group))
-    first = order[np.searchsorted(group[order], np.arange(len(head)))]
-    waited = (ready[first] >= 0) & (start[first] - ready[first] >= _QUEUED_NS)
-    begins[waited] = start[first][waited]
+    first, ready = _waited(kernels, launched)
+    for row, since in zip(first, ready, strict=True):
+        own = np.flatnonzero((group == group[row]) & (start < start[row]))
+        busy = (np.minimum(end[own], start[row]) - start[own]).sum()
+        if busy < _BUSY_MEANWHILE * (start[row] - start[own].min(initial=since)):
+            begins[group[row]] = max(begins[group[row]], start[row])
     before = _launched_before(kernels, launched)
     np.maximum.at(begins, group[before], end[before])
     return kernels[WHERE].iloc[head].assign(begins_ns=begins)
+
+
+def _waited(
+    kernels: pd.DataFrame, launched: pd.DataFrame
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the first kernels of streams that had long been launched, and since when each had."""
+    start = kernels["start_ns"].to_numpy(np.int64)
+    stream, head = grouped([kernels[name].to_numpy() for name in _STREAM])
+    order = np.lexsort((start, stream))
+    first = order[np.searchsorted(stream[order], np.arange(len(head)))]
+    call = launched.iloc[first]
+    # A synchronous copy waits for earlier work within its call.
+    in_call = matching(cast("pd.Series[str]", call["name"].astype("category")), SYNCHRONISE)
+    ready = np.where(in_call, call["start_ns"], call["end_ns"]).astype(np.int64)
+    waited = (ready >= 0) & (start[first] - ready >= _QUEUED_NS)
+    return first[waited], ready[waited]
 
 
 def placed(kernels: pd.DataFrame, calls: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:

@@ -21,6 +21,7 @@ COMPILING = (
     "*Inductor*compile*",
     "*compile_attempt*",
 )
+RECORDING_GRAPHS = ("CUDAGraphNode.record*",)
 COMMUNICATING = ("gloo:*", "mpi:*", "ucc:*")
 CALLING = ("c10d::*",)
 COMMUNICATES = (

@@ -20,6 +20,7 @@ _TITLES = {
     "python": "Python and dispatch",
     "garbage_collection": "Garbage collection",
     "compiler": "Compiling",
+    "recording_graph": "Recording a CUDA graph",
     WAITING: "Waiting for another thread",
     IN_CALL: "Waiting in a call",
     NO_REQUEST: "Waiting for requests",
