@@ -7,6 +7,7 @@ from typing import Any
 
 from profkit.analyze.division import cpu, gpu, names
 from profkit.analyze.division.cpu_threads import PYTHON
+from profkit.core.formatting import counted
 from profkit.core.verdict import Action, Cause, Confidence
 
 _WHOLE_PARTS = (gpu.COMPUTING, cpu.COMPUTING, PYTHON)
@@ -119,7 +120,7 @@ def of_some_steps(matches: Iterable[Mapping[str, Any]]) -> list[Action]:
     found: dict[str, Action] = {}
     for row in sorted(matches, key=_weight, reverse=True):
         action = _action(row, row["cause"], row["covered_ms"], row["place"])
-        title = f"{row['title']}, in {row['in_steps']} steps"
+        title = f"{row['title']}, in {counted(row['in_steps'], 'step')}"
         found.setdefault(action.place, replace(action, title=title, in_steps=row["in_steps"]))
     return list(found.values())
 

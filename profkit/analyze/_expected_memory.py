@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from profkit.core.errors import ProfkitError
+from profkit.core.formatting import counted
 from profkit.core.result import Abstention
 from profkit.core.settings import checked
 from profkit.workloads.models.base import ModelFamily
@@ -88,7 +89,9 @@ def _training(request: Request, family: ModelFamily, count: int) -> Expected:
     return Expected(
         sizes_bytes=sizes | {"activations": float(saved)},
         formulas=formulas
-        | {"activations": f"what autograd saves of {request.batch} samples, run eagerly"},
+        | {
+            "activations": f"what autograd saves of {counted(request.batch, 'sample')}, run eagerly"
+        },
         states_per_tensor=per_tensor,
     )
 

@@ -176,7 +176,7 @@ def _findings(pairs: list[Pair], reference: str, confidence: float) -> Iterator[
 def _sentence(shown: Pair, trusted: Interval, different: int, runs: int, reference: str) -> str:
     factor = (
         f"{shown.ratio.ratio:.3g} times ({trusted.confidence:.0%} interval {trusted.low:.3g} to "
-        f"{trusted.high:.3g}, {shown.ratio.repeats} repeats)"
+        f"{trusted.high:.3g}, {counted(shown.ratio.repeats, 'repeat')})"
     )
     if not different:
         return (

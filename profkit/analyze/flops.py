@@ -29,6 +29,7 @@ from profkit.analyze.shared.ratio import ratio
 from profkit.analyze.shared.step_spans import step_spans
 from profkit.analyze.shared.step_times import StepTime, UnprofiledSteps, step_time
 from profkit.analyze.shared.step_windows import step_windows, with_clock
+from profkit.core.formatting import agreeing
 from profkit.core.hardware import Hardware
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
@@ -218,7 +219,11 @@ def _lost(sums: _Sums, hardware: Hardware, config: Config) -> tuple[Abstention, 
         counts = lacking_flops.groupby(products["name"], sort=False).sum()
         ordered = counts[counts > 0].sort_values(ascending=False, kind="stable")
         names = ", ".join(map(str, ordered.index[:3]))
-        reason = f"{unknown} calls of {names} were recorded without what their cost depends on"
+        reason = agreeing(
+            unknown,
+            "{} call[s] of {names} [was|were] recorded without what [its|their] cost depends on",
+            names=names,
+        )
         found.append(Abstention(what=_ALL, reason=reason))
     if sums.missed_share > config.missed_share:
         reason = (

@@ -23,7 +23,7 @@ from profkit.analyze.shared.large_table import LargeTable, batches
 from profkit.analyze.shared.measured_kernels import WHERE, by_kernel, kernel_of, launches
 from profkit.analyze.shared.step_spans import step_spans
 from profkit.analyze.shared.step_windows import step_windows
-from profkit.core.formatting import shortened
+from profkit.core.formatting import agreeing, shortened
 from profkit.core.hardware import Hardware
 from profkit.core.result import Abstention, Metric, Result, Table, table
 from profkit.core.settings import Settings
@@ -304,7 +304,7 @@ def _joined(
     if not both:
         return rows, ()
     reason = "more than one kernel of this name and shape was traced or measured: left apart"
-    return rows, (Abstention(what=f"counters of {len(both)} kernels", reason=reason),)
+    return rows, (Abstention(what=agreeing(len(both), "counters of {} kernel[s]"), reason=reason),)
 
 
 def _metrics(rows: pd.DataFrame, traced: pd.DataFrame, counted: pd.DataFrame) -> dict[str, Metric]:

@@ -20,7 +20,7 @@ from profkit.analyze.shared.allocation_origins import (
 from profkit.analyze.shared.frame_kinds import of_stack
 from profkit.analyze.shared.frame_tree import tree_of
 from profkit.core.drawing import Detail, Drawing
-from profkit.core.formatting import size
+from profkit.core.formatting import agreeing, size
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 
@@ -157,7 +157,8 @@ def _of_ranks(
     ]
     whole = pd.concat(kept, ignore_index=True)
     left = sum(map(len, parts)) - len(whole)
-    note = f"The first {limit} rows of each rank; {left:,} more are left out." if left else ""
+    more = "The first {rows} rows of each rank; {} more [is|are] left out."
+    note = agreeing(left, more, rows=limit) if left else ""
     shown = table(whole[["rank", *parts[0].columns]], title=title, note=note)
     if len(highest) > 1 or "live_bytes" not in whole:
         return shown

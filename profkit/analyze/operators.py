@@ -15,7 +15,7 @@ from profkit.analyze._operator_sums import (
     sums_of_ranks,
 )
 from profkit.analyze.base import Mapped, analysis
-from profkit.core.formatting import ranks_and_repeats
+from profkit.core.formatting import counted, ranks_and_repeats
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 
 _ADD_UP = ("calls", "self_cpu_ns", "self_cpu_share", "self_device_ns", "self_device_share")
@@ -137,7 +137,9 @@ def _measures(by_name: pd.DataFrame) -> list[str]:
 
 def _note(cpu_ops: pd.DataFrame, steps: int) -> str:
     what = f"Sums over {ranks_and_repeats(cpu_ops)}; shares are of all self time"
-    return f"{what}; per step: mean over {steps} steps of a rank." if steps else f"{what}."
+    return (
+        f"{what}; per step: mean over {counted(steps, 'step')} of a rank." if steps else f"{what}."
+    )
 
 
 def _metrics(by_name: pd.DataFrame, steps: int) -> dict[str, Metric]:

@@ -10,7 +10,7 @@ from pydantic import PositiveInt
 from profkit.analyze.base import ByTool, analysis
 from profkit.analyze.shared.sampled_graph import sampled_graph
 from profkit.analyze.shared.stack_frames import lines_of_stacks, of_program, self_and_total
-from profkit.core.formatting import duration
+from profkit.core.formatting import agreeing, duration
 from profkit.core.result import Abstention, Chart, Metric, Result, table
 from profkit.core.settings import Settings
 
@@ -161,6 +161,9 @@ def _unsure(sampled: Mapping[str, pd.DataFrame], least: int) -> Iterator[Abstent
         counts: Any = rows[(rows["samples"] >= 0).to_numpy()].groupby("rank", observed=True)
         for rank, count in counts["samples"].sum().items():
             if count < least:
-                reason = f"only {count} samples were taken: run more steps, or sample more often"
+                reason = agreeing(
+                    count,
+                    "only {} sample[s] [was|were] taken: run more steps, or sample more often",
+                )
                 what = f"how sure the shares of rank {rank} by {tool} are"
                 yield Abstention(what=what, reason=reason)

@@ -25,7 +25,7 @@ from profkit.analyze.shared.step_times import (
     with_step_times,
 )
 from profkit.analyze.shared.uncertainty import Statistic, Times, interval
-from profkit.core.formatting import counted, ranks_and_repeats
+from profkit.core.formatting import agreeing, counted, ranks_and_repeats
 from profkit.core.result import Abstention, Chart, Finding, Interval, Metric, Result, Table, table
 from profkit.core.settings import Settings
 
@@ -91,8 +91,12 @@ def analyze(
     if kept.empty:
         return Result.abstain(
             "step times",
-            f"all {rows['step'].max() + 1} steps are warm-up: run more than {config.skip_first} "
-            "or set warmup_steps",
+            agreeing(
+                rows["step"].max() + 1,
+                "[the only step is|all {} steps are] warm-up: run more than {few} or set"
+                " warmup_steps",
+                few=config.skip_first,
+            ),
         )
     clock = _clock(kept)
     per_rank, per_repeat = _per_rank(kept), _per_repeat(clock, kept)

@@ -13,7 +13,7 @@ from profkit.analyze.shared import intervals
 from profkit.analyze.shared.large_table import LargeTable
 from profkit.analyze.shared.step_spans import step_spans
 from profkit.analyze.shared.step_windows import WHERE, step_windows, with_clock
-from profkit.core.formatting import ranks_and_repeats
+from profkit.core.formatting import agreeing, ranks_and_repeats
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 
@@ -266,7 +266,8 @@ def _abstentions(rows: pd.DataFrame) -> tuple[Abstention, ...]:
     reasons = {
         "bandwidth of some transfers": unsized
         and f"the size of {unsized} of {len(rows)} was not recorded",
-        "pageable or pinned": unnamed and f"the trace does not name CPU memory of {unnamed} copies",
+        "pageable or pinned": unnamed
+        and agreeing(unnamed, "the trace does not name CPU memory of {} [copy|copies]"),
     }
     return tuple(Abstention(what=what, reason=str(text)) for what, text in reasons.items() if text)
 

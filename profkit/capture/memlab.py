@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from profkit.capture.base import Problem, Rank, Recorder, Session
 from profkit.core.bounds import NonNegativeInt, PositiveInt
 from profkit.core.errors import ProfkitError
+from profkit.core.formatting import counted
 
 _SUFFIX = ".memlab.json"
 _COLUMNS = {
@@ -72,7 +73,8 @@ class Capture(Session):
         wanted = self.first_step + self.steps
         if wanted <= steps:
             return ""
-        return f"the window ends after step {wanted - 1}, and the workload runs {steps} steps"
+        run = counted(steps, "step")
+        return f"the window ends after step {wanted - 1}, and the workload runs {run}"
 
     @contextmanager
     def record(self, out: Path, rank: Rank) -> Iterator[Recorder]:

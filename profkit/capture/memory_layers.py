@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from profkit.capture.base import Rank, Recorder, Session
 from profkit.core.bounds import NonNegativeInt
+from profkit.core.formatting import counted
 
 if TYPE_CHECKING:
     from torch import nn
@@ -54,7 +55,8 @@ class Capture(Session):
         """See `Tool.check`."""
         if "set_up" in self.points or any(step < steps for step in self.steps):
             return ""
-        return f"steps={list(self.steps)} are all beyond the end: the workload runs {steps} steps"
+        listed, run = list(self.steps), counted(steps, "step")
+        return f"steps={listed} are all beyond the end: the workload runs {run}"
 
     @contextmanager
     def record(self, out: Path, rank: Rank) -> Iterator[Recorder]:

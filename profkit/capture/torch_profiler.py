@@ -185,10 +185,10 @@ class Capture(Session):
         if cycles.steps <= steps:
             return ""
         return (
-            f"schedule {self.schedule!r} needs {cycles.steps} steps (skip_first={cycles.skip_first}"
-            f" and {max(cycles.repeat, 1)} x (wait={cycles.wait} + warmup={cycles.warmup} +"
-            f" active={cycles.active})), and the workload runs {steps}; run more steps or lower one"
-            " of these"
+            f"schedule {self.schedule!r} needs {counted(cycles.steps, 'step')}"
+            f" (skip_first={cycles.skip_first} and {max(cycles.repeat, 1)} x (wait={cycles.wait} +"
+            f" warmup={cycles.warmup} + active={cycles.active})), and the workload runs {steps};"
+            " run more steps or lower one of these"
         )
 
     @contextmanager
@@ -226,8 +226,8 @@ class Capture(Session):
             )
         elif recording.steps <= self.cycles.first:
             raise ProfkitError(
-                f"the workload made {recording.steps} steps, and the first that is recorded is"
-                f" number {self.cycles.first + 1}",
+                f"the workload made {counted(recording.steps, 'step')}, and the first that is"
+                f" recorded is number {self.cycles.first + 1}",
                 hint="lower tools.torch_profiler.skip_first, wait or warmup, or let it run longer",
             )
         elif reason := self.check(recording.steps):

@@ -13,6 +13,7 @@ from profkit.capture.harness.machine import software_and_hardware
 from profkit.core import resources
 from profkit.core.atomic_write import write_atomically
 from profkit.core.errors import InputError
+from profkit.core.formatting import counted
 from profkit.core.hardware import Hardware
 
 TYPES = {"fp64": "float64", "fp32": "float32", "bf16": "bfloat16"}
@@ -53,7 +54,7 @@ def measured(*, matrix: int, array_bytes: int, seconds: float) -> Hardware:
     machine = software_and_hardware.machine()
     peaks = {name: _product_flops(getattr(torch, TYPES[name]), matrix, seconds) for name in TYPES}
     return Hardware(
-        name=f"{machine['cpu']} (CPU, {torch.get_num_threads()} threads)",
+        name=f"{machine['cpu']} (CPU, {counted(torch.get_num_threads(), 'thread')})",
         memory_bytes=machine["memory_bytes"],
         memory_bandwidth_bytes_per_s=_triad_bytes_per_s(array_bytes, seconds),
         peak_flops=peaks,

@@ -58,7 +58,7 @@ def main(argv: Sequence[str]) -> None:
     console.print(f"runs: {len(plan.runs)}, repeats of each capture: {plan.run_settings.repeats}")
     for name, runs in dag.comparisons.items():
         state = "stale" if staleness.comparison(name) else "fresh"
-        console.print(f"{name}, across {len(runs)} runs: {state}")
+        console.print(f"{name}, across {counted(len(runs), 'run')}: {state}")
     console.print(f"report: {'stale' if staleness.report() else 'fresh'}")
     for note in (*notes_on_jobs(dag), *(plan.left_out if args.notes else ())):
         console.print(f"note: {note}")

@@ -17,7 +17,7 @@ from profkit.convert.linking.collectives import columns_of
 from profkit.convert.linking.impossible import of_messages
 from profkit.convert.linking.messages import Message, operation_of
 from profkit.core.errors import InputError
-from profkit.core.formatting import counted
+from profkit.core.formatting import agreeing, counted
 from profkit.tables import schema
 
 _Ns = Annotated[int, msgspec.Meta(gt=-LATEST_NS, lt=LATEST_NS)]
@@ -121,14 +121,14 @@ def _contradictions(steps: Sequence[_Line], phases: Sequence[_Phase]) -> Iterato
         for _, start, lasting in step.phases
     )
     if outside:
-        yield f"{counted(outside, 'phase')} outside of the step that they are of."
+        yield agreeing(outside, "{} phase[s] outside of the step that [it is|they are] of.")
     if count := sum(phase.end_ns < phase.start_ns for phase in phases):
-        yield f"{counted(count, 'phase')} that end before they begin."
+        yield agreeing(count, "{} phase[s] that end[s|] before [it begins|they begin].")
     if count := sum(
         before.start_ns < after.start_ns < before.end_ns < after.end_ns
         for before, after in pairwise(phases)
     ):
-        yield f"{counted(count, 'phase')} that end after the phase around them."
+        yield agreeing(count, "{} phase[s] that end[s|] after the phase around [it|them].")
 
 
 def _call(  # noqa: PLR0913, PLR0917 - the numbers of a row

@@ -13,6 +13,7 @@ from profkit.convert._sampled_stacks import Sums, draw, table
 from profkit.convert.base import Converted, Raw, converter
 from profkit.convert.columns.values import LATEST_NS
 from profkit.core.errors import InputError
+from profkit.core.formatting import agreeing, counted
 
 _NS = {
     "seconds": 1e9,
@@ -112,10 +113,12 @@ def stacks(file: Speedscope) -> tuple[Sums, list[str]]:
             key = profile.name, tuple(names[frame] for frame in frames)
             samples, time_ns = sums[key]
             sums[key] = (samples + count if count >= 0 else -1, time_ns + weight * unit_ns)
-        if lost:
-            notes.append(f"{lost} samples of {profile.name!r} name no known frame: left out.")
-        if absurd:
-            notes.append(f"{absurd} samples of {profile.name!r} last as no sample can: left out.")
+        faults = {"name[s|] no known frame": lost, "last[s|] as no sample can": absurd}
+        notes += [
+            agreeing(count, f"{{}} sample[s] of {{name!r}} {fault}: left out.", name=profile.name)
+            for fault, count in faults.items()
+            if count
+        ]
         notes += _contradictions(profile)
     return dict(sums), notes
 
@@ -130,8 +133,8 @@ def _contradictions(profile: _Profile) -> Iterator[str]:
         yield f"Profile {name} holds no sample."
     if len(profile.samples) != len(profile.weights):
         yield (
-            f"Profile {name} has {len(profile.samples):,} samples and"
-            f" {len(profile.weights):,} weights: what has no partner is left out."
+            f"Profile {name} has {counted(len(profile.samples), 'sample')} and"
+            f" {counted(len(profile.weights), 'weight')}: what has no partner is left out."
         )
     lasting = sum(profile.weights)
     # Comparing with NaN, where it states no start or end, is never true.
@@ -141,7 +144,12 @@ def _contradictions(profile: _Profile) -> Iterator[str]:
             f" {lasting:g}, in {profile.unit}."
         )
     if wrong := _wrong_events(profile.events):
-        yield f"{wrong:,} events of {name} go back in time, or open or close what they cannot."
+        yield agreeing(
+            wrong,
+            "{} event[s] of {name} go[es|] back in time, or open[s|] or close[s|] what [it|they]"
+            " cannot.",
+            name=name,
+        )
 
 
 def _wrong_events(events: Sequence[_Event]) -> int:

@@ -1,5 +1,6 @@
 """Numbers with fitting units, for the sentences of findings."""
 
+import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
 _TIMES = ((1e10, 1e9, "s"), (1e6, 1e6, "ms"), (1e3, 1e3, "µs"), (0.0, 1.0, "ns"))
 _SIZES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"))
 _SEEN_BY_MASK = 1000
+_FORMS = re.compile(r"\[(?:(?P<one>[^][|]*)\|)?(?P<several>[^][|]*)\]")
 
 
 def duration(time_ns: float) -> str:
@@ -37,6 +39,16 @@ def _three_digits(value: float) -> str:
 def counted(count: int, noun: str) -> str:
     """Return a number of things whose plural ends in s, for example ``1 call`` or ``2 calls``."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def agreeing(count: int, text: str, **words: object) -> str:
+    """Return a text about `count` things, where ``{}`` is the count and ``{word}`` one of `words`.
+
+    Brackets hold what differs for one thing and for several, or what several alone have:
+    ``{} event[s] [was|were] lost`` becomes ``1 event was lost`` or ``2 events were lost``.
+    """
+    form = "one" if count == 1 else "several"
+    return _FORMS.sub(lambda forms: forms[form] or "", text).format(f"{count:,}", **words)
 
 
 def numbered(noun: str, numbers: Iterable[int]) -> str:

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from profkit.core.formatting import counted
 from profkit.core.verdict import Confidence
 from profkit.patterns.base import Match, Step, charged, pattern
 
@@ -26,7 +27,8 @@ def match(processes: pd.DataFrame, step: Step) -> Match | None:
     switches = float(processes["involuntary_switches"].sum())
     return Match(
         cause="cpu_operators",
-        advice=f"Operators use {threads} threads in each of {ranks} ranks on {cores} cores: set "
+        advice=f"Operators use {counted(threads, 'thread')} in each of {counted(ranks, 'rank')} on "
+        f"{counted(cores, 'core')}: set "
         f"`OMP_NUM_THREADS={max(cores // ranks, 1)}` or call "
         f"`torch.set_num_threads({max(cores // ranks, 1)})`.",
         gain_ns=min(charged(processes), queued_ns),

@@ -6,6 +6,7 @@ from typing import Any, Literal
 from pydantic import NonNegativeInt
 
 from profkit.core.errors import ConfigError
+from profkit.core.formatting import counted
 from profkit.core.parallel_layout import Ranks
 from profkit.core.run_settings import RunSettings
 from profkit.workloads.runtime.request import Request
@@ -42,7 +43,8 @@ class Configuration(Request, RunSettings):
         """Raise `ConfigError` if `steps`, unless it is -1, leave none to measure."""
         if 0 <= steps <= self.warmup_steps:
             raise ConfigError(
-                f"warmup_steps: {self.warmup_steps} of {steps} steps leave none to measure",
+                f"warmup_steps={self.warmup_steps} leaves none of"
+                f" {counted(steps, 'step')} to measure",
                 hint="raise steps or lower warmup_steps",
             )
         if self.keep_raw != "all" and not self.scratch:

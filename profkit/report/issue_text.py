@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from profkit.core.formatting import duration, milliseconds, size
+from profkit.core.formatting import agreeing, duration, milliseconds, size
 from profkit.core.secret_masking import Masker
 from profkit.core.verdict import Verdict
 from profkit.report import verdict_view, view
@@ -98,7 +98,7 @@ def _runs(words: Words, report: view.Report) -> Iterator[str]:
     yield from table(heads, rows[:_MOST_ROWS])
     if len(rows) > _MOST_ROWS:
         yield ""
-        yield f"{len(rows) - _MOST_ROWS} more runs are in `report.html`."
+        yield agreeing(len(rows) - _MOST_ROWS, "{} more run[s] [is|are] in `report.html`.")
 
 
 def _value(words: Words, value: Value, unit: str) -> str:
@@ -135,7 +135,7 @@ def _set_up(words: Words, report: view.Report) -> Iterator[str]:
         yield f"- command: {words.code(report.command)}"
     yield from (f"- {words.plain(note)}" for note in report.differences[:_MOST_DIFFERENCES])
     if (left := len(report.differences) - _MOST_DIFFERENCES) > 0:
-        yield f"- {left} more differences are in `report.html`."
+        yield agreeing(left, "- {} more difference[s] [is|are] in `report.html`.")
 
 
 def _problems(words: Words, problems: Sequence[view.Problem]) -> Iterator[str]:
@@ -145,4 +145,4 @@ def _problems(words: Words, problems: Sequence[view.Problem]) -> Iterator[str]:
         reason = problem.reason or "no reason was recorded"
         yield f"- {words.plain(what)}: **{problem.status}**, {words.plain(reason)}"
     if (left := len(problems) - _MOST_PROBLEMS) > 0:
-        yield f"- {left} more failures are in `report.html`."
+        yield agreeing(left, "- {} more failure[s] [is|are] in `report.html`.")

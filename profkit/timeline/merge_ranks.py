@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
+from profkit.core.formatting import agreeing
 from profkit.tables import schema
 from profkit.tables.rank_clocks import MATCHED_COLUMNS, matched_collectives
 from profkit.timeline.longest_rows import PYTHON, RowsOfRun
@@ -129,7 +130,8 @@ def _shown(
 ) -> tuple[dict[str, pd.DataFrame], tuple[str, ...]]:
     """Return the rows in `steps`, at most `max_events`, and a note on what is left out."""
     shown, left_out = rows.of_steps(steps).longest(_DRAWN_COLUMNS, max_events)
-    return shown, (f"{left_out} events, the shortest, were left out.",) if left_out else ()
+    note = agreeing(left_out, "{} event[s], the shortest, [was|were] left out.")
+    return shown, (note,) if left_out else ()
 
 
 def _first(tables: Tables) -> int:

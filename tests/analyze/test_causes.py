@@ -894,7 +894,7 @@ def slowed(ratio, unprofiled_us=0):
         (
             GPU | {"kernels": [*GPU["kernels"], kernel(6, -5e9, -4.9e9)]},
             "misplaced kernels",
-            "1 kernels lie far from their launch",
+            "1 kernel lies far from its launch",
         ),
         (
             CPU | {"recordings": {"x": Recording(notes=("3 samples were lost.",))}},

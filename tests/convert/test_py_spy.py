@@ -91,18 +91,18 @@ def evented(*events):
     return {"type": "evented", "name": "t", "unit": "nanoseconds", "events": listed}
 
 
-IN_VAIN = "1 events of 't' go back in time, or open or close what they cannot."
+IN_VAIN = "1 event of 't' goes back in time, or opens or closes what it cannot."
 
 
 @pytest.mark.parametrize(
     ("profile", "note"),
     [
-        (sampled("t", [[0], [1]], [1]), "Profile 't' has 2 samples and 1 weights: what has no"),
+        (sampled("t", [[0], [1]], [1]), "Profile 't' has 2 samples and 1 weight: what has no"),
         (sampled("t", [[0]], [300]), "Profile 't' begins at 0 and ends at 1, but its samples"),
         (sampled("t", [[0]], [1]) | {"endValue": -1}, "Profile 't' begins at 0 and ends at -1"),
         (sampled("t", [[0]], [1]) | {"type": "x"}, "Profile 't' is of type 'x', which is not"),
         (sampled("t", [], []), "Profile 't' holds no sample."),
-        (sampled("t", [[0]], [1e12]), "1 samples of 't' last as no sample can: left out."),
+        (sampled("t", [[0]], [1e12]), "1 sample of 't' lasts as no sample can: left out."),
         (evented(("O", 0, 0), ("O", 1, 2), ("C", 1, 1), ("C", 0, 6)), IN_VAIN),
         (evented(("O", 0, 0), ("C", 1, 5)), IN_VAIN),
         (evented(("O", 0, 0), ("O", 1, 2), ("C", 1, 3)), IN_VAIN),

@@ -9,6 +9,19 @@ def test_one_thing_has_no_plural(count, text):
 
 
 @pytest.mark.parametrize(
+    ("count", "said"),
+    [
+        (0, "0 rows of [a|b] have no end and count as 0 ns long, of 7."),
+        (1, "1 row of [a|b] has no end and counts as 0 ns long, of 7."),
+        (1_234, "1,234 rows of [a|b] have no end and count as 0 ns long, of 7."),
+    ],
+)
+def test_nouns_and_verbs_agree_with_their_number(count, said):
+    text = "{} row[s] of {table} [has|have] no end and count[s|] as 0 ns long, of {limit:,}."
+    assert formatting.agreeing(count, text, table="[a|b]", limit=7) == said
+
+
+@pytest.mark.parametrize(
     ("time_ns", "text"),
     [
         (0, "0 ns"),

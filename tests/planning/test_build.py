@@ -141,7 +141,7 @@ def test_an_analysis_reads_tables_of_one_tool_so_that_clocks_agree():
         (["+analyses.idel={}"], "no analysis named 'idel'"),
         (["+model.lyers=2"], "model.lyers: no such key; did you mean 'layers'"),
         (["steps=2", "warmup_steps=1"], "tools.torch_profiler: "),
-        (["warmup_steps=12"], "leave none to measure"),
+        (["warmup_steps=12"], "leaves none of 12 steps to measure"),
         (["launcher=python"], "launcher: "),
         (["tool=[py_spy]", "analysis=[operators]"], "analysis operators: no enabled tool makes"),
         (["analyses.steps.max_rows=5,9"], "two settings for the same run"),

@@ -123,7 +123,7 @@ def test_a_launcher_that_starts_another_number_of_ranks_is_an_error():
         1,
         1,
     )
-    with pytest.raises(ConfigError, match="world_size is 2, but 1 ranks were started"):
+    with pytest.raises(ConfigError, match="world_size is 2, but 1 rank was started"):
         launched_rank(request(world_size=2), {})
 
 

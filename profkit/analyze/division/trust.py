@@ -8,7 +8,7 @@ import pandas as pd
 
 from profkit.analyze.base import Recording
 from profkit.analyze.division.periods import Periods, slowest_ns
-from profkit.core.formatting import counted, duration
+from profkit.core.formatting import agreeing, counted, duration
 from profkit.core.result import Metric
 from profkit.core.verdict import Trust
 from profkit.patterns import patterns
@@ -19,7 +19,7 @@ _LOST = re.compile(
 )
 _REPAIRED = {
     "repeated steps": re.compile(r"numbered on|repeat their numbers"),
-    "overlaps": re.compile(r"end after the r|stand in the file twice"),
+    "overlaps": re.compile(r"ends? after the r|stands? in the file twice"),
     "odd times": re.compile(r"0 ns long|absurd"),
 }
 _WITHOUT_WORK = re.compile(r"([\d,]+) of ([\d,]+) launches have no work on a device")
@@ -27,7 +27,6 @@ _OF_ROWS = ("overlaps", "odd times")
 _RANKS = re.compile(r"Rank \d+ of (\d+);")
 _COUNT = re.compile(r"[\d,]+")
 _FEW_ROWS = 0.01
-_EITHER = "their time may belong to either"
 _BUSY = re.compile(r"other processes|other virtual machines|clock")
 _OF_GPU = re.compile(r"of GPU \d")
 _REPEAT = "repeat on an idle machine"
@@ -168,14 +167,21 @@ def _of_events(seen: Seen) -> Iterator[Trust]:
         yield Trust(
             check="misplaced kernels",
             passed=False,
-            message=f"{seen.misplaced} kernels lie far from their launch, as after a second "
-            "profiler session: left out.",
+            message=agreeing(
+                seen.misplaced,
+                "{} kernel[s] lie[s|] far from [its|their] launch, as after a second profiler"
+                " session: left out.",
+            ),
         )
     if seen.rows < _EXCERPT and seen.steps < _ENOUGH_STEPS and not _is_filled(seen):
         yield Trust(
             check="excerpt",
             passed=False,
-            message=f"Only {seen.rows} operators, kernels and calls were recorded: an excerpt.",
+            message=agreeing(
+                seen.rows,
+                "Only {} [operator, kernel or call was|operators, kernels and calls were] recorded:"
+                " an excerpt.",
+            ),
             silences=EVERYTHING,
         )
     yield from _of_sides(seen)
@@ -234,7 +240,12 @@ def _repaired(check: str, notes: Sequence[str], rows: int) -> Trust:
     count = sum(int(found[0].replace(",", "")) if found else rows for found in counts)
     message = " ".join(notes[:2])
     if check == "overlaps":
-        message = f"{count:,} of {rows:,} operators overlap without nesting: {_EITHER}."
+        message = agreeing(
+            count,
+            "{} of {rows:,} operators overlap[s|] without nesting: [its|their] time may belong to"
+            " either.",
+            rows=rows,
+        )
     passed = check in _OF_ROWS and count <= _FEW_ROWS * rows
     return Trust(check=check, passed=passed, message=message)
 

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from profkit.core.formatting import shortened
+from profkit.core.formatting import agreeing, shortened
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.tables.kernel_names import short_names
 
@@ -102,7 +102,8 @@ def shown(
     known["name"] = [shortened(name, 300) for name in counted["name"]]
     note = f"One row per kernel and shape, means over its measured launches. {note}".strip()
     if len(counted) < len(rows):
-        note += f" {len(rows) - len(counted)} kernels without these counters are left out."
+        lacking = len(rows) - len(counted)
+        note += agreeing(lacking, " {} kernel[s] without these counters [is|are] left out.")
     return table(known, title=title, note=note, limit=limit)
 
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from profkit.analyze.shared.large_table import LargeTable
 from profkit.analyze.shared.step_windows import extents
+from profkit.core.formatting import counted
 from profkit.core.result import Abstention
 
 
@@ -54,4 +55,4 @@ def left_out(
         return ()
     named = ", ".join(map(str, chosen))
     reason = f"ranks {named} stand for all {count}: set {setting} to have more"
-    return (Abstention(what=f"{what} of {count - len(chosen)} ranks", reason=reason),)
+    return (Abstention(what=f"{what} of {counted(count - len(chosen), 'rank')}", reason=reason),)

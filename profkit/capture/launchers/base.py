@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, Field, PositiveInt
 
 from profkit.capture.launchers._container import Container
+from profkit.core.formatting import counted
 from profkit.core.settings import Settings
 
 # Beyond, a number is a mistake: no host has so many processors.
@@ -129,7 +130,8 @@ class DistributedLauncher(RankLauncher):
         if odd := [name for name in self.hosts if not name or name.startswith("-")]:
             return f"hosts: not the name of a host: {odd[0]!r}"
         if world_size % self.host_count:
-            return f"{world_size} ranks cannot be spread evenly over {self.host_count} hosts"
+            ranks = counted(world_size, "rank")
+            return f"{ranks} cannot be spread evenly over {self.host_count} hosts"
         return RankLauncher.check(self, world_size)
 
     def rendezvous(self, address: str, port: int, node: Node) -> tuple[str, int]:

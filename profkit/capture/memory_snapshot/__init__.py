@@ -14,6 +14,7 @@ from profkit.capture._single_recording import single_recording
 from profkit.capture.base import Rank, Recorder, Session
 from profkit.capture.memory_snapshot import cpu_allocation_history
 from profkit.core.bounds import NonNegativeInt, PositiveInt
+from profkit.core.formatting import counted
 
 _SUFFIX = ".memory.pickle"
 _OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|Cannot allocate memory")
@@ -58,7 +59,7 @@ class Capture(Session):
             return ""
         return (
             f"the window ends after step {wanted - 1} (first_step={self.first_step}, "
-            f"steps={self.steps}), and the workload runs {steps} steps"
+            f"steps={self.steps}), and the workload runs {counted(steps, 'step')}"
         )
 
     @contextmanager

@@ -22,6 +22,7 @@ from profkit.capture.nsys import importer, step_window
 from profkit.capture.nsys.flags import Flag, KnownFlags, arguments, known_flags, unknown
 from profkit.capture.nsys.step_window import CAPTURE_RANGE, LONG_S, StepWindow
 from profkit.core.bounds import NonNegativeFloat, NonNegativeInt, PositiveInt
+from profkit.core.formatting import counted
 from profkit.core.parallel_layout import REPRESENTATIVE
 from profkit.core.settings import ADDED_LATER
 
@@ -196,8 +197,8 @@ class Capture(Wrapper):
             "per=host records all ranks of a host; leave ranks=all, or set per=rank": (
                 self.per == "host" and self.ranks not in ("all", REPRESENTATIVE)
             ),
-            f"first_step={self.first_step} and steps={self.steps} need {last} steps, and the"
-            f" workload runs {steps}": last > steps,
+            f"first_step={self.first_step} and steps={self.steps} need {counted(last, 'step')},"
+            f" and the workload runs {steps}": last > steps,
         }
         return next((reason for reason, holds in reasons.items() if holds), "")
 

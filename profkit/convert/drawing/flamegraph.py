@@ -13,6 +13,7 @@ from statistics import fmean
 from xml.sax.saxutils import escape
 
 from profkit.convert.drawing.page import filled
+from profkit.core.formatting import counted
 
 LIMIT_BYTES = 1_500_000
 """Of frames; the widest are drawn first, the others of one parent are joined."""
@@ -148,7 +149,7 @@ def _boxes(root: _Frame) -> Iterator[_Box]:
                 small += child.weight
                 joined += 1
         if small >= least:
-            name = f"({joined} smaller frames)"
+            name = f"({counted(joined, 'smaller frame')})"
             yield _Box(name, small, (), left / whole, small / whole, depth + 1)
 
 

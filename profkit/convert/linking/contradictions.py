@@ -9,6 +9,7 @@ from profkit.convert.columns.numbering import Column
 from profkit.convert.columns.on_disk import slices
 from profkit.convert.linking.device_work import DeviceWork
 from profkit.convert.linking.names import launches_work
+from profkit.core.formatting import agreeing
 
 _SHARE = 0.1
 """Launches before a recording and after it leave fewer without a partner."""
@@ -19,6 +20,7 @@ _CLOCKS_NS = 1_000_000
 _LATEST = 10
 _LONG_NS = 10_000_000_000
 """Work may wait for seconds, for another rank."""
+_BEGINNING = "[kernel, copy or set begins|kernels, copies or sets begin]"
 
 
 @dataclass(kw_only=True, slots=True)
@@ -46,16 +48,18 @@ def contradictions(work: DeviceWork) -> Iterator[str]:
     if count and idle >= max(_FEWEST, _SHARE * len(launches)):
         yield f"{idle:,} of {len(launches):,} launches have no work on a device in the file."
     if found.early:
-        yield f"{found.early:,} kernels, copies or sets begin before the call that launched them."
+        yield agreeing(found.early, f"{{}} {_BEGINNING} before the call that launched [it|them].")
     if found.late:
-        yield (
-            f"{found.late:,} kernels, copies or sets begin after the last launch, by {_LATEST}"
-            " times as long as all launches took."
+        yield agreeing(
+            found.late,
+            f"{{}} {_BEGINNING} after the last launch, by {_LATEST} times as long as all launches"
+            " took.",
         )
     if found.overlap_ns > _OVERLAP_SHARE * found.busy_ns:
-        yield (
-            f"{found.overlapping:,} kernels, copies or sets begin before the one before them in"
-            " their stream has ended: their times count twice."
+        yield agreeing(
+            found.overlapping,
+            f"{{}} {_BEGINNING} before the one before [it|them] in [its|their] stream has ended:"
+            " what they share counts twice.",
         )
 
 

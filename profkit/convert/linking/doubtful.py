@@ -10,14 +10,16 @@ from profkit.convert.columns.on_disk import Columns, DiskColumn
 from profkit.convert.linking.contradictions import contradictions
 from profkit.convert.linking.device_work import DeviceWork
 from profkit.convert.linking.impossible import impossible
+from profkit.core.formatting import agreeing
 
 _ROWS = {
-    "kernels": "kernels, copies or sets",
-    "cpu_ops": "operators or annotations",
-    "runtime_calls": "calls of the runtime",
-    "python_calls": "calls of Python",
-    "memory_events": "allocations or frees",
+    "kernels": "[kernel, copy or set|kernels, copies or sets]",
+    "cpu_ops": "[operator or annotation|operators or annotations]",
+    "runtime_calls": "call[s] of the runtime",
+    "python_calls": "call[s] of Python",
+    "memory_events": "[allocation or free|allocations or frees]",
 }
+"""What rows are, one of them or several."""
 _ON_THREAD = {"pid": "process", "tid": "thread"}
 _NEEDED = {
     "kernels": {"device": "device", "stream": "stream"},
@@ -51,19 +53,26 @@ def doubtful(work: DeviceWork) -> Iterator[str]:
     tables = {name: columns for name, columns in every.items() if columns.count}
     for name, columns in tables.items():
         if count := _repeated(columns, _ALIKE[name]):
-            yield (
-                f"{count:,} {_ROWS[name]} stand in the file twice, with the same times: both count."
+            yield agreeing(
+                count,
+                f"{{}} {_ROWS[name]} stand[s|] in the file twice, with the same times: both count.",
             )
     for name in filter(tables.__contains__, _NEEDED):
         for column, meaning in _NEEDED[name].items():
             if count := _equal(tables[name].each(column), -1):
-                yield f"{count:,} {_ROWS[name]} state no {meaning}: unknown."
+                yield agreeing(count, f"{{}} {_ROWS[name]} state[s|] no {meaning}: unknown.")
         if "name" in tables[name] and (count := _equal(tables[name].each("name"), 0)):
-            yield f"{count:,} {_ROWS[name]} have no name, or none that is text: blank."
+            yield agreeing(
+                count, f"{{}} {_ROWS[name]} [has|have] no name, or none that is text: blank."
+            )
     if count := sum(_REPLACEMENT in text for text in chain(*texts)):
-        yield f"{count:,} texts hold bytes that are not UTF-8, shown as {_REPLACEMENT}."
+        yield agreeing(
+            count, f"{{}} text[s] hold[s|] bytes that are not UTF-8, shown as {_REPLACEMENT}."
+        )
     if count := _outlasting(every["kernels"]):
-        yield f"{count:,} kernels last {_OUTLASTING} times as long as all began within."
+        yield agreeing(
+            count, f"{{}} kernel[s] last[s|] {_OUTLASTING} times as long as all began within."
+        )
     yield from impossible(work)
     yield from contradictions(work)
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from profkit.convert.columns.on_disk import Columns
 from profkit.convert.linking.device_work import DeviceWork
 from profkit.convert.linking.messages import Message, count_of
+from profkit.core.formatting import agreeing
 
 _LARGEST = {"registers": 512, "shared_memory_bytes": 1 << 20, "occupancy_percent": 100}
 """Of AMD's GPUs a thread has up to 512 registers; others have less of everything."""
@@ -28,7 +29,10 @@ def impossible(work: DeviceWork) -> Iterator[str]:
     for name, largest in _LARGEST.items():
         if count := sum(int((part > largest).sum()) for part in kernels.each(name)):
             words = name.replace("_", " ")
-            yield f"{count:,} kernels have more {words} than any GPU, which has {largest:,}."
+            yield agreeing(
+                count,
+                f"{{}} kernel[s] [has|have] more {words} than any GPU, which has {largest:,}.",
+            )
     texts = gathered.texts.listed
     for name in ("grid", "block"):
         wrong = [shape for shape in _used(kernels, name, texts) if not _is_shape(shape, name)]
@@ -36,13 +40,17 @@ def impossible(work: DeviceWork) -> Iterator[str]:
             yield f"Kernels have a {name} that no GPU can launch: {', '.join(wrong[:_NAMED])}."
     parts = zip(*(kernels.each(name) for name in ("start", "end", "size_bytes")), strict=True)
     if fast := sum(int((size > _BYTES_PER_NS * (e - s).clip(1)).sum()) for s, e, size in parts):
-        yield f"{fast:,} copies or sets move more than {_BYTES_PER_NS // 1000} TB/s."
+        limit = f"{_BYTES_PER_NS // 1000} TB/s"
+        yield agreeing(fast, f"{{}} [copy or set moves|copies or sets move] more than {limit}.")
     if twice := work.launches.repeated_correlations():
-        yield f"{twice:,} calls have the id of another call: which of them launched work is unsure."
+        yield agreeing(
+            twice,
+            "{} call[s] [has|have] the id of another call: which of them launched work is unsure.",
+        )
     yield from _of_memory(gathered.columns("memory_events"))
     yield from of_messages(gathered.messages.all())
     if count := work.steps.overlapping:
-        yield f"{count:,} steps begin before the one before them has ended."
+        yield agreeing(count, "{} step[s] begin[s|] before the one before [it|them] has ended.")
 
 
 def of_devices(described: pa.Table, work: DeviceWork, *, alike: bool) -> Iterator[str]:
@@ -52,13 +60,17 @@ def of_devices(described: pa.Table, work: DeviceWork, *, alike: bool) -> Iterato
     """
     listed = described.column("device").to_pylist()
     if twice := len(listed) - len({*listed}):
-        yield f"{twice:,} devices are described twice."
+        yield agreeing(twice, "{} device[s] [is|are] described twice.")
     known = {number for number in listed if number >= 0}
     parts = work.ordered.table.each("device")
     used = {number for part in parts for number in np.unique(part).tolist() if number >= 0}
     if (known if alike else used & known) and (other := used - known):
         named = ", ".join(map(str, sorted(other)[:_NAMED]))
-        yield f"{len(other):,} devices with work are not among those that are described: {named}."
+        yield agreeing(
+            len(other),
+            "{} device[s] with work [is|are] not among those that are described: {named}.",
+            named=named,
+        )
     largest = max(described.column("memory_bytes").to_pylist(), default=-1)
     events = work.gathered.columns("memory_events")
     pairs = zip(events.each("reserved_bytes"), events.each("device_type"), strict=True)
@@ -72,10 +84,15 @@ def of_messages(messages: Iterable[Message]) -> Iterator[str]:
     listed = [*messages]
     sizes = [(message.size, count_of(message.ranks)) for message in listed]
     if wrong := sum(0 <= size != count >= 0 for size, count in sizes):
-        yield f"{wrong:,} collectives state a group size that is not the number of its ranks."
+        yield agreeing(
+            wrong, "{} collective[s] state[s|] a group size that is not the number of its ranks."
+        )
     reduced = [message for message in listed if message.operation == "allreduce"]
     if wrong := sum(0 < message.given != message.got > 0 for message in reduced):
-        yield f"{wrong:,} collectives of kind allreduce get other elements than they give."
+        yield agreeing(
+            wrong,
+            "{} collective[s] of kind allreduce get[s|] other elements than [it gives|they give].",
+        )
 
 
 def _used(kernels: Columns, name: str, texts: list[str]) -> list[str]:
@@ -105,9 +122,16 @@ def _of_memory(events: Columns) -> Iterator[str]:
         more += int((on_gpu & (allocated > reserved) & (reserved >= 0)).sum())
         freed += int((on_gpu & (reserved < -1)).sum())
     if more:
-        yield f"{more:,} allocations or frees leave more memory allocated than is reserved."
+        yield agreeing(
+            more,
+            "{} [allocation or free leaves|allocations or frees leave] more memory allocated than"
+            " is"
+            " reserved.",
+        )
     if freed:
-        yield (
-            f"{freed:,} frees of memory have no allocation in the recording: what is reserved"
-            " counts from an unknown start."
+        yield agreeing(
+            freed,
+            "{} free[s] of memory [has|have] no allocation in the recording: what is reserved"
+            " counts"
+            " from an unknown start.",
         )

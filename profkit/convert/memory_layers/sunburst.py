@@ -12,6 +12,7 @@ from typing import Any
 
 from profkit.convert.drawing.page import embedded_json, filled
 from profkit.convert.memory_layers.layers_file import KINDS, Layers, State
+from profkit.core.formatting import agreeing
 
 PAGES = {
     "summary": KINDS,
@@ -92,5 +93,5 @@ def _as_lists(name: str, node: _Node, least: float) -> list[Any]:
     thin = [child.whole_bytes for key, child in node.children.items() if key not in large]
     inside = [_as_lists(key, child, least) for key, child in large.items()]
     if thin:
-        inside.append([f"{len(thin)} smaller ones", sum(thin), []])
+        inside.append([agreeing(len(thin), "{} smaller [one|ones]"), sum(thin), []])
     return [name[:_NAME_CHARACTERS], node.own_bytes, inside]

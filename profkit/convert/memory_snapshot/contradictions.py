@@ -14,6 +14,7 @@ from profkit.convert.memory_snapshot.history import (
     allocated_bytes,
 )
 from profkit.convert.memory_snapshot.segments import ACTIVE, ALLOCATED, IDLE, Segment
+from profkit.core.formatting import agreeing
 
 _NAMED = 3
 _KINDS = ("small", "large", "")
@@ -26,25 +27,39 @@ def of_segments(found: Sequence[Segment]) -> Iterator[str]:
     """Yield what an undamaged snapshot cannot say of its segments."""
     wrong = [segment for segment in found if not segment.is_filled()]
     if wrong:
-        yield (
-            f"{len(wrong):,} segments are not as large as their blocks together (the first is at"
-            f" {wrong[0].address:#x}): the file is damaged, or was edited."
+        yield agreeing(
+            len(wrong),
+            "{} segment[s] [is|are] not as large as [its|their] blocks together (the first is at"
+            " {first:#x}): the file is damaged, or was edited.",
+            first=wrong[0].address,
         )
     if count := sum(not segment.is_gapless() for segment in found):
-        yield f"{count:,} segments have blocks that do not begin where the one before them ends."
+        yield agreeing(
+            count,
+            "{} segment[s] [has|have] blocks that do not begin where the one before them ends.",
+        )
     if count := sum(not segment.is_summed() for segment in found):
-        yield f"{count:,} segments state other sums than those of their blocks."
+        yield agreeing(
+            count, "{} segment[s] state[s|] other sums than those of [its|their] blocks."
+        )
     if count := sum(segment.stream >= _NO_STREAM for segment in found):
-        yield f"{count:,} segments have a stream that no allocator writes: the file is damaged."
+        yield agreeing(
+            count,
+            "{} segment[s] [has|have] a stream that no allocator writes: the file is damaged.",
+        )
     if unknown := sorted({segment.kind for segment in found} - {*_KINDS}):
         yield f"Segments of kinds that are not known: {', '.join(map(repr, unknown[:_NAMED]))}."
     held = [block for segment in found for block in segment.blocks if block.state == ALLOCATED]
     if less := sum(block.requested_bytes > block.size_bytes for block in held):
-        yield f"{less:,} blocks are smaller than what was asked for: the file is damaged."
+        yield agreeing(
+            less, "{} block[s] [is|are] smaller than what was asked for: the file is damaged."
+        )
     places = sorted((one.device, one.address, one.size_bytes) for one in found)
     pairs = pairwise(places)
     if over := sum(a == b and start + size > after for (a, start, size), (b, after, _) in pairs):
-        yield f"{over:,} segments overlap the one before them: the file is damaged."
+        yield agreeing(
+            over, "{} segment[s] overlap[s|] the one before [it|them]: the file is damaged."
+        )
     states = {block.state for segment in found for block in segment.blocks}
     if unknown := sorted(states - {*ACTIVE, IDLE}):
         names = ", ".join(map(repr, unknown[:_NAMED]))
@@ -63,13 +78,21 @@ def of_history(
     kept = np.flatnonzero((found.start >= 0) & (found.requested < 0) & (found.end < 0))
     addresses = found.address[kept].tolist()
     if gone := sum(address not in sizes for address in addresses):
-        yield (
-            f"{gone:,} allocations of {name} were never freed, and are in no block at the end:"
-            " frees are missing."
+        yield agreeing(
+            gone,
+            "{} allocation[s] of {name} [was|were] never freed, and [is|are] in no block at the"
+            " end:"
+            " frees are missing.",
+            name=name,
         )
     asked = zip(addresses, found.size_bytes[kept].tolist(), strict=True)
     if larger := sum(size > sizes.get(address, size) for address, size in asked):
-        yield f"{larger:,} allocations of {name} are larger than the blocks that they lie in."
+        yield agreeing(
+            larger,
+            "{} allocation[s] of {name} [is|are] larger than the block[s] that [it lies|they lie]"
+            " in.",
+            name=name,
+        )
 
 
 def _of_entries(
@@ -77,21 +100,37 @@ def _of_entries(
 ) -> Iterator[str]:
     """Yield what the entries of the device `name` say against one another."""
     if count := int((events.stream >= _NO_STREAM).sum()):
-        yield f"{count:,} entries of {name} have a stream that no allocator writes."
+        yield agreeing(
+            count,
+            "{} [entry|entries] of {name} [has|have] a stream that no allocator writes.",
+            name=name,
+        )
     freed = np.flatnonzero((found.start >= 0) & (found.end >= 0))
     start, end = found.start[freed], found.end[freed]
     differs = events.size_bytes[start] != events.size_bytes[end]
     if count := int((differs & (events.action[end] == FREE_COMPLETED)).sum()):
-        yield f"{count:,} frees of {name} have another size than their allocation."
+        yield agreeing(
+            count,
+            "{} free[s] of {name} [has|have] another size than [its|their] allocation.",
+            name=name,
+        )
     if count := _outside(events, segments):
-        yield f"{count:,} allocations of {name} lie in no segment."
+        yield agreeing(count, "{} allocation[s] of {name} lie[s|] in no segment.", name=name)
     if count := _freed_otherwise(events):
-        yield f"{count:,} segments of {name} give back more or less memory than they took."
+        yield agreeing(
+            count,
+            "{} segment[s] of {name} give[s|] back more or less memory than [it|they] took.",
+            name=name,
+        )
     reserving = events.reserved_change_bytes()
     last = sum(segment.size_bytes for segment in segments)
     reserved = last - (reserving.sum() - np.cumsum(reserving))
     if count := int((allocated_bytes(len(reserved), found) > reserved).sum()):
-        yield f"{count:,} entries of {name} leave more memory allocated than is reserved."
+        yield agreeing(
+            count,
+            "{} [entry|entries] of {name} leave[s|] more memory allocated than is reserved.",
+            name=name,
+        )
 
 
 def _outside(events: Events, segments: Sequence[Segment]) -> int:

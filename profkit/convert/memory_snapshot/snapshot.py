@@ -21,6 +21,7 @@ from profkit.convert.memory_snapshot.history import Allocations, Events, Ints, a
 from profkit.convert.memory_snapshot.segments import Segment, live_blocks, segments
 from profkit.convert.memory_snapshot.stacks import NONE, Stacks
 from profkit.core.errors import InputError
+from profkit.core.formatting import agreeing
 from profkit.process.malloc import uncollected
 
 _WRONG = (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError)
@@ -140,35 +141,53 @@ def _begun_late(device: Device, entries: int) -> Iterator[str]:
         yield f"The ring of {entries:,} entries was full: {device.name}'s history begins late."
     if count and unknown:
         size = int(blocks.size_bytes[blocks.start < 0].sum())
-        them = "them" if unknown == before else f"{unknown:,} of them"
-        yield (
-            f"{before:,} blocks of {device.name} ({size:,} bytes) were live before the history"
-            f" begins; what allocated {them} was not recorded."
+        yield agreeing(
+            before,
+            "{} block[s] of {name} ({size:,} bytes) [was|were] live before the history begins; what"
+            " allocated {some}[it|them] was not recorded.",
+            name=device.name,
+            size=size,
+            some="" if unknown == before else f"{unknown:,} of ",
         )
     if (late := history.size_bytes[_after_window(device)]).size:
-        yield (
-            f"{late.size:,} blocks of {device.name} ({int(late.sum()):,} bytes) came after the"
-            " window, before memory ran out; what allocated them was not recorded."
+        yield agreeing(
+            late.size,
+            "{} block[s] of {name} ({size:,} bytes) came after the window, before memory ran out;"
+            " what allocated [it|them] was not recorded.",
+            name=device.name,
+            size=int(late.sum()),
         )
     if blocks.lost:
-        yield f"{blocks.lost:,} frees or allocations of {device.name} have no partner."
+        yield agreeing(
+            blocks.lost,
+            "{} [free or allocation|frees or allocations] of {name} [has|have] no partner.",
+            name=device.name,
+        )
 
 
 def _doubtful(device: Device) -> Iterator[str]:
     """Yield what no allocator records."""
     history, times = device.events, device.events.time_ns
     if backwards := int((np.diff(times[times >= 0]) < 0).sum()):
-        yield f"{backwards:,} entries of {device.name} are earlier than the one before them."
+        yield agreeing(
+            backwards,
+            "{} [entry|entries] of {name} [is|are] earlier than the one before [it|them].",
+            name=device.name,
+        )
     timeless = int((times < 0).sum()) if (device.allocations.start >= 0).any() else 0
     if timeless and timeless == len(times):
         yield f"The history of {device.name} has no times: entries stand in their order only."
     elif timeless and not _after_window(device).size:
-        yield f"{timeless:,} entries of {device.name} have no time."
+        yield agreeing(
+            timeless, "{} [entry|entries] of {name} [has|have] no time.", name=device.name
+        )
     if history.unknown:
-        named = ", ".join(map(repr, list(history.unknown)[:_NAMED]))
-        yield (
-            f"{sum(history.unknown.values()):,} entries of {device.name} have actions that are not"
-            f" known, and change nothing: {named}."
+        yield agreeing(
+            sum(history.unknown.values()),
+            "{} [entry|entries] of {name} [has an action that is|have actions that are] not known,"
+            " and change[s|] nothing: {actions}.",
+            name=device.name,
+            actions=", ".join(map(repr, list(history.unknown)[:_NAMED])),
         )
 
 
@@ -178,7 +197,7 @@ def _unreadable(devices: Sequence[Device], stacks: Stacks) -> Iterator[str]:
     for device in devices:
         texts.update(device.events.contexts, device.ranges.name)
     if count := sum(REPLACEMENT in text for text in texts):
-        yield f"{count:,} texts hold what is no UTF-8, shown as {REPLACEMENT}."
+        yield agreeing(count, f"{{}} text[s] hold[s|] what is no UTF-8, shown as {REPLACEMENT}.")
 
 
 def _twice(document: Mapping[str, Any]) -> Iterator[str]:
@@ -188,9 +207,12 @@ def _twice(document: Mapping[str, Any]) -> Iterator[str]:
         for edge in document.get("external_annotations") or []
     ]
     if count := len(edges) - len({*edges}):
-        yield f"{count:,} annotations stand in the file twice."
+        yield agreeing(count, "{} annotation[s] stand[s|] in the file twice.")
     if count := sum(stage not in {"START", "END"} for _, stage, *_ in edges):
-        yield f"{count:,} annotations neither start nor end a range: they count as ends."
+        yield agreeing(
+            count,
+            "{} annotation[s] neither start[s|] nor end[s|] a range: counted as [an end|ends].",
+        )
 
 
 def _after_window(device: Device) -> Ints:

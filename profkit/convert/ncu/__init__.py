@@ -5,6 +5,7 @@ from pathlib import Path
 from profkit.convert.base import Converted, Importable, Raw, converter
 from profkit.convert.ncu import report_or_page
 from profkit.convert.ncu.tables import tables
+from profkit.core.formatting import agreeing
 
 
 @converter(
@@ -24,7 +25,7 @@ def convert(raw: Raw, out: Path) -> Converted:
     del out
     launches = report_or_page.read(raw.path)
     unnamed = sum(not launch.name for launch in launches)
-    notes = [f"{unnamed} measured launches have no name."] if unnamed else []
+    notes = [agreeing(unnamed, "{} measured launch[es] [has|have] no name.")] if unnamed else []
     if report_or_page.is_cut_off(raw.path):
         notes.append("The page is cut off: metrics of its last launch, or launches, are missing.")
     notes += report_or_page.faults(raw.path, launches)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from profkit.convert.ncu.launches import Launch
 from profkit.convert.ncu.units import is_known
+from profkit.core.formatting import agreeing
 
 _NUMBERS = ("Process ID", "Device", "Context", "Stream")
 _SHAPES = ("Block Size", "Grid Size")
@@ -43,55 +44,72 @@ def of_rows(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[s
     whole = [row for row in rows if 2 * len(row) >= len(heading)]
     identified = heading.index("ID")
     if lost := sum(not row[identified].isdecimal() for row in whole):
-        yield f"{lost:,} rows of the page state no ID of a launch and were left out."
+        yield agreeing(
+            lost, "{} row[s] of the page state[s|] no ID of a launch and [was|were] left out."
+        )
     cells = [(name, cell) for row in whole for name, cell in zip(heading, row, strict=False)]
     unreadable = Counter(
         name for name, cell in cells if (form := _FORMS.get(name)) and not form.fullmatch(cell)
     )
     for name, count in unreadable.items():
-        yield f"{count:,} values of {name} on the page are unreadable: unknown."
+        yield agreeing(count, f"{{}} value[s] of {name} on the page [is|are] unreadable: unknown.")
     if twice := len(heading) - len({*heading}):
-        yield f"{twice:,} columns of the page have the name of an earlier one: the last counts."
+        yield agreeing(
+            twice,
+            "{} column[s] of the page [has|have] the name of an earlier one: the last counts.",
+        )
     if longer := sum(len(row) > len(heading) for row in whole):
-        yield f"{longer:,} rows of the page have more values than its heading has columns."
+        yield agreeing(
+            longer,
+            "{} row[s] of the page [has|have] more values than its heading has columns.",
+        )
     if count := sum(_REPLACEMENT in cell or "\0" in cell for _, cell in cells):
-        yield f"{count:,} values on the page hold what is no text, shown as {_REPLACEMENT}."
+        yield agreeing(
+            count, f"{{}} value[s] on the page hold[s|] what is no text, shown as {_REPLACEMENT}."
+        )
 
 
 def of_launches(launches: Sequence[Launch]) -> Iterator[str]:
     """Yield what contradicts itself in the launches of a page or report."""
     named = Counter((launch.pid, launch.launch) for launch in launches)
     if count := sum(number - 1 for (_, launch), number in named.items() if launch >= 0):
-        yield f"{count:,} launches stand in the file twice, by their ID: both count."
+        yield agreeing(
+            count, "{} launch[es] stand[s|] in the file twice, by [its|their] ID: both count."
+        )
     yield from _of_shapes(launches)
     values = [metric for launch in launches for metric in launch.metrics]
     numbers = {metric.name for metric in values if metric.value is not None}
     words = [metric for metric in values if metric.value is None]
     numeric = sum(_NUMERIC.fullmatch(metric.text) is not None for metric in words)
     if numeric:
-        yield (
-            f"{numeric:,} values of metrics are numbers in another notation, such as with a decimal"
-            " comma, and are kept as words: export them with LC_ALL=C."
+        yield agreeing(
+            numeric,
+            "{} value[s] of metrics [is a number|are numbers] in another notation, such as with a"
+            " decimal comma, and [is kept as a word|are kept as words]: export with LC_ALL=C.",
         )
     elif count := sum(metric.name in numbers for metric in words):
-        yield f"{count:,} values of metrics are words where other launches have numbers."
+        yield agreeing(
+            count,
+            "{} value[s] of metrics [is a word|are words] where other launches have numbers.",
+        )
     measured = [metric for metric in values if not metric.name.startswith(_SUMS)]
     shares = [metric.value or 0 for metric in measured if metric.unit == "%"]
     if count := sum(value > _LARGEST_PERCENT for value in shares):
-        yield f"{count:,} values of metrics are above {_LARGEST_PERCENT:,} %."
+        yield agreeing(count, f"{{}} value[s] of metrics [is|are] above {_LARGEST_PERCENT:,} %.")
     others = [metric.value or 0 for metric in values if metric.unit != "%"]
     if count := sum(value < _LEAST_PERCENT for value in shares) + sum(n < 0 for n in others):
-        yield f"{count:,} values of metrics are below 0."
+        yield agreeing(count, "{} value[s] of metrics [is|are] below 0.")
     units = {(metric.name, metric.unit) for metric in values if metric.value is not None}
     if mixed := len(units) - len(numbers):
-        yield f"{mixed:,} metrics have another unit in some launches."
+        yield agreeing(mixed, "{} metric[s] [has|have] another unit in some launches.")
     yield from _of_units(units)
     known = Counter(metric.name for metric in values)
     lacking = [name for name, number in known.items() if number < len(launches)]
     if lacking:
-        yield (
-            f"{len(lacking):,} metrics are not known of every launch:"
-            f" {', '.join(lacking[:_NAMED])}."
+        yield agreeing(
+            len(lacking),
+            "{} metric[s] [is|are] not known of every launch: {names}.",
+            names=", ".join(lacking[:_NAMED]),
         )
 
 
@@ -106,7 +124,11 @@ def _of_units(units: Iterable[tuple[str, str]]) -> Iterator[str]:
         if unit != own and pattern.search(name)
     )
     if wrong:
-        yield f"{len(wrong):,} metrics have a unit that is not theirs: {', '.join(wrong[:_NAMED])}."
+        yield agreeing(
+            len(wrong),
+            "{} metric[s] [has|have] a unit that is not [its own|theirs]: {names}.",
+            names=", ".join(wrong[:_NAMED]),
+        )
 
 
 def _of_shapes(launches: Sequence[Launch]) -> Iterator[str]:
@@ -138,8 +160,14 @@ def _of_shapes(launches: Sequence[Launch]) -> Iterator[str]:
         lasting = values.get("gpu__time_duration.sum", values.get("gpu__time_duration.avg"))
         timeless += lasting is not None and not 0 < lasting < _LONGEST_NS
     if contradicted:
-        yield f"{contradicted:,} launches state a grid, block or capability that others contradict."
+        yield agreeing(
+            contradicted,
+            "{} launch[es] state[s|] a grid, block or capability that others contradict.",
+        )
     if impossible:
-        yield f"{impossible:,} launches have more threads in a block, or registers, than any GPU."
+        yield agreeing(
+            impossible,
+            "{} launch[es] [has|have] more threads in a block, or registers, than any GPU.",
+        )
     if timeless:
-        yield f"{timeless:,} launches have a duration that no kernel has."
+        yield agreeing(timeless, "{} launch[es] [has|have] a duration that no kernel has.")

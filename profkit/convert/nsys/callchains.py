@@ -40,9 +40,7 @@ def sampled_stacks(rows: Rows) -> dict[str, list[Any]]:
     period_ns = _period_ns(seen["start"], seen["globalTid"])
     if not period_ns:
         if len(own):
-            report.notes.append(
-                f"{len(own)} CPU samples are too few to tell how far apart they are."
-            )
+            report.notes.append(f"Too few CPU samples to tell how far apart they are: {len(own)}.")
         return {name: [] for name in ("thread", "stack", "samples", "duration_ns")}
     frames = _Frames(report)
     counts = Counter(_keys(frames, seen["id"], seen["globalTid"]))

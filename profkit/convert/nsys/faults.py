@@ -10,6 +10,7 @@ from profkit.convert.columns.values import LARGEST_BYTES, LATEST_NS, Ints
 from profkit.convert.linking.doubtful import alike
 from profkit.convert.nsys.names import COPY_DIRECTIONS
 from profkit.convert.nsys.store import UNKNOWN
+from profkit.core.formatting import agreeing
 
 _STARTS = ("start", "timestamp")
 _SMALL = (
@@ -47,13 +48,13 @@ class Faults:
     counts: dict[str, int] = field(default_factory=dict)
 
     def note(self, count: int, sentence: str) -> None:
-        """Keep a sentence about `count` things, if there are any."""
+        """Keep a sentence about `count` things, as `agreeing` takes it but for the count."""
         if count:
             self.counts[sentence] = count
 
     def notes(self) -> list[str]:
         """Return all that was found, one sentence each."""
-        return [f"{count:,} {sentence}" for sentence, count in self.counts.items()]
+        return [agreeing(count, f"{{}} {sentence}") for sentence, count in self.counts.items()]
 
     def plausible(
         self, table: str, read: Mapping[str, Ints], present: frozenset[str]
@@ -64,17 +65,21 @@ class Faults:
             least = -LATEST_NS if name == "end" else UNKNOWN
             absurd = (read[name] >= _LARGEST[name]) | (read[name] < least)
             if absurd.any():
-                self.note(int(absurd.sum()), f"values of {table}.{name} are absurd: unknown.")
+                self.note(
+                    int(absurd.sum()), f"value[s] of {table}.{name} [is|are] absurd: unknown."
+                )
                 found[name] = np.where(absurd, UNKNOWN, read[name])
         for name in read.keys() & ((_NEVER_NULL & present) | _NEEDED):
             # A process or thread has no negative number, other values may be.
             unknown = read[name] < 0 if name in _GLOBAL else read[name] == UNKNOWN
-            self.note(int(unknown.sum()), f"rows of {table} have no {name}: unknown.")
+            self.note(int(unknown.sum()), f"row[s] of {table} [has|have] no {name}: unknown.")
         return found
 
     def repeated(self, table: str, read: Mapping[str, Ints]) -> None:
         """Note how many rows of a table say what another one says."""
-        sentence = f"rows of {table} stand in the file twice, with the same times: both count."
+        sentence = (
+            f"row[s] of {table} stand[s|] in the file twice, with the same times: both count."
+        )
         self.note(alike([read], [*read]), sentence)
 
     def timed(
@@ -88,17 +93,18 @@ class Faults:
         kept = (start != UNKNOWN) & (np.abs(start // 2) < LATEST_NS // 2)
         self.note(
             int((~kept).sum()),
-            f"rows of {table} have no time, or none that a recording has: left out.",
+            f"row[s] of {table} [has|have] no time, or none that a recording has: left out.",
         )
         if "end" in read:
             closed = read["end"] != UNKNOWN
             if not ends_late:
                 self.note(
-                    int((kept & ~closed).sum()), f"rows of {table} have no end: they are 0 ns long."
+                    int((kept & ~closed).sum()),
+                    f"row[s] of {table} [has|have] no end: 0 ns long.",
                 )
             self.note(
                 int((kept & closed & (read["end"] < start)).sum()),
-                f"rows of {table} end before they start: they are 0 ns long.",
+                f"row[s] of {table} end[s|] before [it starts|they start]: 0 ns long.",
             )
         return slice(None) if kept.all() else kept
 
@@ -112,12 +118,16 @@ class Faults:
             for place, end in enumerate(ends):
                 other = on_host[place] if end == "D" else on_device[place]
                 wrong |= (read["copyKind"] == number) & other
-        self.note(int(wrong.sum()), "copies contradict the kinds of memory that they connect.")
+        self.note(
+            int(wrong.sum()),
+            "[copy contradicts|copies contradict] the kinds of memory that"
+            " [it connects|they connect].",
+        )
 
     def counted(self, value: Ints, labels: Sequence[str]) -> None:
         """Note how many counters of GPUs have values that nothing has."""
         shares = np.array(["%" in label for label in labels], dtype=np.bool_)
         self.note(
             int(((value < 0) | (shares & (value > _LARGEST_PERCENT))).sum()),
-            f"counters of GPUs are below 0 or above {_LARGEST_PERCENT} %.",
+            f"counter[s] of GPUs [is|are] below 0 or above {_LARGEST_PERCENT} %.",
         )

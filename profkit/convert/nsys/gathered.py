@@ -24,6 +24,7 @@ from profkit.convert.nsys.names import (
 from profkit.convert.nsys.ranks import belongs
 from profkit.convert.nsys.report import Report, pid_of, tid_of, work_table
 from profkit.convert.nsys.store import UNKNOWN, Ints
+from profkit.core.formatting import agreeing
 
 MODULE = "nn.Module: "
 """What the ranges of profkit around modules begin with."""
@@ -147,7 +148,9 @@ class Rows:
         directions = [COPY_DIRECTIONS.get(number, "") for number in rows["copyKind"].tolist()]
         if kind == COPY:
             blank = directions.count("")
-            self.report.faults.note(blank, "copies are of no known kind: without a direction.")
+            self.report.faults.note(
+                blank, "[copy is|copies are] of no known kind: without a direction."
+            )
             self.report.faults.copied(rows)
         shared = [rows[name].clip(min=0) for name in ("staticSharedMemory", "dynamicSharedMemory")]
         into.put(
@@ -171,8 +174,12 @@ class Rows:
         if not len(rows["start"]):
             return
         self.report.notes.append(
-            f"{len(rows['start'])} executions of CUDA graphs were recorded as one block each: the"
-            " kernels in them are not here; capture with cuda_graph_trace=node."
+            agreeing(
+                len(rows["start"]),
+                "{} execution[s] of CUDA graphs [was recorded as one block|were recorded as one"
+                " block"
+                " each]: the kernels inside are not here; capture with cuda_graph_trace=node.",
+            )
         )
         graphs = [f"CUDA graph {graph}" for graph in rows["graphId"].tolist()]
         columns = _work_columns(rows, KERNEL)
@@ -225,7 +232,9 @@ class Rows:
         names = ("start", "deviceId", "address", "bytes", "memoryOperationType")
         rows = self._own("CUDA_GPU_MEMORY_USAGE_EVENTS", *names)
         unknown = int((rows["memoryOperationType"] > _FREED).sum())
-        self.report.faults.note(unknown, "memory events are of no known kind: they allocate.")
+        self.report.faults.note(
+            unknown, "memory event[s] [is|are] of no known kind and count[s|] as allocating."
+        )
         size = np.where(rows["memoryOperationType"] == _FREED, -rows["bytes"], rows["bytes"])
         order = np.argsort(rows["start"], kind="stable")
         reserved = np.empty(len(size), dtype=np.int64)

@@ -11,6 +11,7 @@ from profkit.convert.columns.values import LATEST_NS
 from profkit.convert.nsys.faults import Faults
 from profkit.convert.nsys.store import Ints, Store
 from profkit.core.errors import InputError
+from profkit.core.formatting import agreeing
 
 KNOWN_SCHEMA = 3
 """Newest generation of the export's layout that was seen; later ones are read all the same."""
@@ -51,7 +52,9 @@ class Report:
         texts = self.store.texts("StringIds", "value")
         pairs = {*zip(numbers.tolist(), texts, strict=True)}
         found = dict(pairs)
-        self.faults.note(len(pairs) - len(found), "ids of StringIds have another text as well.")
+        self.faults.note(
+            len(pairs) - len(found), "id[s] of StringIds [has|have] another text as well."
+        )
         return found
 
     @cached_property
@@ -141,16 +144,25 @@ class Report:
     def fault_notes(self) -> list[str]:
         """Return what was found to be wrong, once all is read."""
         notes = [
-            f"{count:,} values of {column} are no whole numbers: unknown."
+            agreeing(
+                count,
+                "{} value[s] of {column} [is no whole number|are no whole numbers]: unknown.",
+                column=column,
+            )
             for column, count in self.store.no_numbers.items()
         ]
         notes += [
-            f"{count:,} values of {column} are no texts in UTF-8: shown as far as they can be."
+            agreeing(
+                count,
+                "{} value[s] of {column} [is no text|are no texts] in UTF-8: shown in part.",
+                column=column,
+            )
             for column, count in self.store.no_texts.items()
         ]
         if self.nameless:
             where = "holds no such text" if self.has("StringIds") else "is missing"
-            notes.append(f"{len(self.nameless):,} names are blank: the table StringIds {where}.")
+            missing = f"{{}} name[s] [is|are] blank: the table StringIds {where}."
+            notes.append(agreeing(len(self.nameless), missing))
         return notes + self.faults.notes()
 
     def check(self) -> None:

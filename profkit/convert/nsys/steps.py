@@ -85,7 +85,7 @@ def _timed(rows: Rows, folder: Path) -> StepSpans:
     seen = np.flatnonzero((end > 0) & (start < rows.report.last_ns))
     if len(spans) and not len(seen):
         rows.report.notes.append(
-            f"None of the {len(spans)} steps of rank {rows.rank} lies in what was recorded: choose"
-            " other times, or steps (tools.nsys.capture_range)."
+            f"No step of rank {rows.rank}, of {len(spans)}, lies in what was recorded: choose other"
+            " times, or steps (tools.nsys.capture_range)."
         )
     return StepSpans(seen, start[seen], end[seen])

@@ -21,6 +21,7 @@ from profkit.convert.nsys.ranks import ranks
 from profkit.convert.nsys.report import Report, pid_of, tid_of
 from profkit.convert.nsys.steps import steps
 from profkit.convert.nsys.store import UNKNOWN, Ints
+from profkit.core.formatting import agreeing
 
 LINKED = (
     "steps",
@@ -74,8 +75,12 @@ class _OfRank:
         linked = linker.tables()
         if crossing := linker.operators.tree.crossing:
             report.notes.append(
-                f"{crossing} ranges of rank {self.rows.rank} end after the range around"
-                " them: counted as asynchronous, without self time."
+                agreeing(
+                    crossing,
+                    f"{{}} range[s] of rank {self.rows.rank} end[s|] after the range around"
+                    " [it|them]:"
+                    " counted as asynchronous, without self time.",
+                )
             )
         described = self._devices()
         report.notes.extend(of_devices(described, linker.work, alike=True))
@@ -99,7 +104,7 @@ class _OfRank:
         # A call that the recording cut off ends with it.
         end = np.where(rows["end"] == UNKNOWN, report.last_ns, rows["end"])
         names = report.named(rows["name"])
-        report.faults.note(names.count(""), "calls of libraries have no name: blank.")
+        report.faults.note(names.count(""), "call[s] of libraries [has|have] no name: blank.")
         return self.origin.table(
             "os_calls",
             len(end),
@@ -135,11 +140,14 @@ class _OfRank:
         labels = [metrics.get(key) or f"metric {key[1]}" for key in chosen]
         recorded = set(zip(*(read[name].tolist() for name in names), strict=True))
         nameless = recorded - {key for key, name in metrics.items() if name}
-        report.faults.note(len(nameless), "metrics of GPU_METRICS have no name: numbered.")
+        report.faults.note(len(nameless), "metric[s] of GPU_METRICS [has|have] no name: numbered.")
         report.faults.counted(read["value"][order], labels)
         gpus = report.store.ints("TARGET_INFO_GPU", ["id"])["id"]
         strange = ~np.isin(device, gpus) if len(gpus) else np.zeros(len(device), dtype=np.bool_)
-        report.faults.note(int(strange.sum()), "counters are of GPUs that are not described.")
+        report.faults.note(
+            int(strange.sum()),
+            "counter[s] [is of a GPU that is|are of GPUs that are] not described.",
+        )
         return self.origin.table(
             "samples",
             len(order),
@@ -204,7 +212,9 @@ class _OfRank:
         pids = [pid for pid, rank in self.rows.ranks.items() if rank == self.rows.rank]
         own = np.isin(mapped["pid"], pids) | (mapped["pid"] < 0)
         strange = int((~np.isin(mapped["gpuId"], gpu)).sum())
-        self.rows.report.faults.note(strange, "devices of CUDA are GPUs that are not described.")
+        self.rows.report.faults.note(
+            strange, "device[s] of CUDA [is a GPU that is|are GPUs that are] not described."
+        )
         numbers = dict(
             zip(mapped["gpuId"][own].tolist(), mapped["cudaId"][own].tolist(), strict=True)
         )

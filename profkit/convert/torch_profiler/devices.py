@@ -9,6 +9,7 @@ import pyarrow as pa
 from profkit.convert.columns.numbering import Text
 from profkit.convert.linking.origin import Origin
 from profkit.convert.torch_profiler.header import Header
+from profkit.core.formatting import agreeing
 
 # Each column with the keys of CUDA and, where they differ, of HIP.
 _SIZES = {
@@ -46,9 +47,10 @@ def faults(header: Header) -> Iterator[str]:
     given = [] if header.deviceProperties is None else header.deviceProperties
     wrong = sum(not _is_described(device) for device in (given if isinstance(given, list) else [0]))
     if wrong:
-        yield (
-            f"{wrong:,} of the devices in deviceProperties have values that are no numbers, no name"
-            " or no id: unknown."
+        yield agreeing(
+            wrong,
+            "{} of the devices in deviceProperties [has|have] values that are no numbers, no name"
+            " or no id: unknown.",
         )
 
 

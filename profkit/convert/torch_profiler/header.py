@@ -10,6 +10,7 @@ from profkit.convert.linking.collectives import groups_of
 from profkit.convert.linking.messages import RANKS_BELOW, listed_ranks, plausible
 from profkit.convert.torch_profiler.events import DecimalEvent, FloatEvent
 from profkit.convert.torch_profiler.plain_events import Block, ExactBlock
+from profkit.core.formatting import agreeing
 
 
 class Header(msgspec.Struct):
@@ -72,7 +73,10 @@ class Header(msgspec.Struct):
             size > ranks or max(own, default=0) >= ranks or bool(own and 0 <= size != len(own))
             for size, own in sizes
         ):
-            yield f"{wrong:,} groups in distributedInfo have ranks that contradict their numbers."
+            yield agreeing(
+                wrong,
+                "{} group[s] in distributedInfo [has|have] ranks that contradict their numbers.",
+            )
 
     def merge(self, other: "Header") -> None:
         """Take from `other` what is not known here."""

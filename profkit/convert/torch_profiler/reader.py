@@ -34,6 +34,7 @@ from profkit.convert.torch_profiler.text import (
     without_nan,
 )
 from profkit.core.errors import InputError
+from profkit.core.formatting import agreeing
 
 # Larger and smaller blocks are slower: by 4 % at 8 MB, where caches hold less, by 8 % at 1 MB.
 BLOCK_BYTES = 4 << 20
@@ -307,7 +308,11 @@ class Reader:
                 " file of its own."
             )
         elif more := len(keys) - len(own):
-            self.notes.append(f"{more:,} bytes follow the end of the trace and were left out.")
+            self.notes.append(
+                agreeing(
+                    more, "{} byte[s] follow[s|] the end of the trace and [was|were] left out."
+                )
+            )
         if self._in_object:
             self.header.merge(self._header(b"{" + own))
 
@@ -324,7 +329,11 @@ class Reader:
             where = ", ".join(str(offset) for offset in self.lost[:_PLACES_NAMED])
             more = " and others" if len(self.lost) > _PLACES_NAMED else ""
             self.notes.append(
-                f"{len(self.lost)} events could not be read (near byte {where}{more})."
+                agreeing(
+                    len(self.lost),
+                    "{} event[s] could not be read (near byte {at}).",
+                    at=where + more,
+                )
             )
 
 

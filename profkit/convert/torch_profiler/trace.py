@@ -24,6 +24,7 @@ from profkit.convert.torch_profiler.parts import is_shared, parts_of, read_parts
 from profkit.convert.torch_profiler.reader import BLOCK_BYTES, Reader
 from profkit.convert.torch_profiler.source import Source
 from profkit.core.errors import InputError
+from profkit.core.formatting import agreeing
 
 _HEAD_BYTES = 1 << 20
 _NAMED = 3
@@ -152,31 +153,43 @@ def _repairs(gathered: Events, linker: Linker) -> list[str]:
     unpaired = gathered.pairs.unmatched + gathered.pairs.open
     counts = (
         (not gathered.found, "The trace holds no operator, call, kernel or allocation."),
-        (gathered.without_time, "{} events without a usable time were left out."),
-        (gathered.without_duration, "{} events without a usable duration count as 0 ns long."),
-        (gathered.negative, "{} events end before they begin and count as 0 ns long."),
-        (gathered.implausible, "{} numbers of devices, sizes or registers are absurd: unknown."),
-        (gathered.unreadable.count, "{} values are no numbers where numbers belong: unknown."),
-        (unknown.total(), "{} events of unknown categories or kinds ({of}) were left out."),
+        (gathered.without_time, "{} event[s] without a usable time [was|were] left out."),
+        (
+            gathered.without_duration,
+            "{} event[s] without a usable duration count[s|] as 0 ns long.",
+        ),
+        (
+            gathered.negative,
+            "{} event[s] end[s|] before [it begins|they begin] and count[s|] as 0 ns long.",
+        ),
+        (
+            gathered.implausible,
+            "{} number[s] of devices, sizes or registers [is|are] absurd: unknown.",
+        ),
+        (
+            gathered.unreadable.count,
+            "{} value[s] [is no number|are no numbers] where numbers belong: unknown.",
+        ),
+        (unknown.total(), "{} event[s] of unknown categories or kinds ({of}) [was|were] left out."),
         (
             linker.steps.repeated,
-            "{} steps have the number of an earlier one: all were numbered on in order of time.",
+            "{} step[s] [has|have] the number of an earlier one: all were numbered on by time.",
         ),
         (
             linker.launches.shared_correlations(),
-            "{} ids of launches are those of several processes: split the trace, their work mixes.",
+            "{} id[s] of launches [is|are] of several processes: split the trace, as work mixes.",
         ),
-        (unpaired, "{} begin or end events have no partner and were left out."),
+        (unpaired, "{} begin or end event[s] [has|have] no partner and [was|were] left out."),
         (
             linker.operators.tree.cut,
-            "{} rows ended up to 2 us after the row around them, and were cut.",
+            "{} row[s] ended up to 2 us after the row around [it|them], and [was|were] cut.",
         ),
         (
             linker.operators.tree.crossing,
-            "{} rows end after the row around them: counted as asynchronous, without self time.",
+            "{} row[s] end[s|] after the row around [it|them]: asynchronous, without self time.",
         ),
     )
-    repairs = [sentence.format(count, of=categories) for count, sentence in counts if count]
+    repairs = [agreeing(count, sentence, of=categories) for count, sentence in counts if count]
     return [*repairs, *doubtful(linker.work)]
 
 

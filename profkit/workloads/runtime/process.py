@@ -10,6 +10,7 @@ from torch import distributed, nn
 from torch.utils.data import DataLoader, Dataset
 
 from profkit.core.errors import ConfigError
+from profkit.core.formatting import agreeing
 from profkit.workloads.models.base import ModelFamily, Sample
 from profkit.workloads.runtime.request import Request
 
@@ -100,7 +101,8 @@ def launched_rank(request: Request, environment: Mapping[str, str]) -> tuple[int
     started = int(environment.get("WORLD_SIZE", "1"))
     if started != request.world_size:
         raise ConfigError(
-            f"world_size is {request.world_size}, but {started} ranks were started",
+            f"world_size is {request.world_size}, but "
+            + agreeing(started, "{} rank[s] [was|were] started"),
             hint=f"start it with torchrun --nproc-per-node {request.world_size}",
         )
     return int(environment.get("RANK", "0")), int(environment.get("LOCAL_RANK", "0"))

@@ -137,8 +137,8 @@ def test_what_contradicts_itself_is_said(read):
     assert unfilled.startswith(
         "2 segments are not as large as their blocks together (the first is at 0x9000)"
     )
-    assert smaller == "1 blocks are smaller than what was asked for: the file is damaged."
-    assert "1 entries of cuda:0 are earlier than the one before them." in others
+    assert smaller == "1 block is smaller than what was asked for: the file is damaged."
+    assert "1 entry of cuda:0 is earlier than the one before it." in others
     assert "3 segments overlap the one before them: the file is damaged." in others
 
 
@@ -149,15 +149,15 @@ def test_what_contradicts_itself_is_said(read):
         (
             {"addr": 5120},
             [
-                "1 entries of cuda:0 leave more memory allocated than is reserved.",
-                "1 allocations of cuda:0 were never freed, and are in no block at the",
+                "1 entry of cuda:0 leaves more memory allocated than is reserved.",
+                "1 allocation of cuda:0 was never freed, and is in no block at the",
             ],
         ),
         (
             {"size": 4097},
             [
-                "1 entries of cuda:0 leave more memory allocated than is reserved.",
-                "1 allocations of cuda:0 are larger than the blocks that they lie in.",
+                "1 entry of cuda:0 leaves more memory allocated than is reserved.",
+                "1 allocation of cuda:0 is larger than the block that it lies in.",
             ],
         ),
     ],
@@ -182,29 +182,29 @@ OTHER = {"action": "segment_alloc", "addr": 1 << 30, "time_us": 3}
 @pytest.mark.parametrize(
     ("content", "note"),
     [
-        (segment(is_expandable=True, total_size=8192), "1 segments are not as large as their"),
+        (segment(is_expandable=True, total_size=8192), "1 segment is not as large as its"),
         (
             segment(blocks=[BLOCK | {"size": 2048, "address": at} for at in (4096, 7000)]),
-            "1 segments have blocks that do not begin where the one before them ends.",
+            "1 segment has blocks that do not begin where the one before them ends.",
         ),
-        (segment(allocated_size=512), "1 segments state other sums than those of their blocks."),
-        (segment(active_size=512), "1 segments state other sums than those of their blocks."),
-        (segment(stream=-3), "1 segments have a stream that no allocator writes"),
+        (segment(allocated_size=512), "1 segment states other sums than those of its blocks."),
+        (segment(active_size=512), "1 segment states other sums than those of its blocks."),
+        (segment(stream=-3), "1 segment has a stream that no allocator writes"),
         (segment(segment_type="medium"), "Segments of kinds that are not known: 'medium'."),
-        (history(ENTRY | {"stream": -3}, FREED), "1 entries of cuda:0 have a stream that no"),
-        (history(ENTRY, FREED | {"size": 7}), "1 frees of cuda:0 have another size than"),
-        (history(ENTRY | {"addr": 9}, FREED | {"addr": 9}), "1 allocations of cuda:0 lie in no"),
+        (history(ENTRY | {"stream": -3}, FREED), "1 entry of cuda:0 has a stream that no"),
+        (history(ENTRY, FREED | {"size": 7}), "1 free of cuda:0 has another size than"),
+        (history(ENTRY | {"addr": 9}, FREED | {"addr": 9}), "1 allocation of cuda:0 lies in no"),
         (
             history(
                 ENTRY | OTHER | {"size": 512},
                 ENTRY | OTHER | {"action": "segment_free", "size": 9, "time_us": 4},
             ),
-            "1 segments of cuda:0 give back more or less memory than they took.",
+            "1 segment of cuda:0 gives back more or less memory than it took.",
         ),
         (
             history(ENTRY)
             | {"external_annotations": [{"stage": "MID", "name": "n", "time_us": 5}]},
-            "1 annotations neither start nor end a range",
+            "1 annotation neither starts nor ends a range",
         ),
     ],
 )
@@ -218,13 +218,13 @@ EDGE = {"stage": "START", "name": "n", "device": 0, "time_us": 5}
 @pytest.mark.parametrize(
     ("content", "note"),
     [
-        (history(ENTRY, ENTRY | {"action": "x"}), "1 entries of cuda:0 have actions that are not"),
-        (history(ENTRY, ENTRY | {"action": None}), "1 entries of cuda:0 have actions that are not"),
-        (history(ENTRY, ENTRY | {"action": "snapshot", "time_us": -1}), "1 entries of cuda:0 have"),
-        (history(ENTRY | {"frames": [{"filename": "a\udce9", "line": 1, "name": "f"}]}), "1 texts"),
-        (history(ENTRY | {"user_metadata": "a\udce9"}), "1 texts hold what is no UTF-8"),
-        (history(ENTRY) | {"external_annotations": [EDGE, EDGE]}, "1 annotations stand in the"),
-        (history(ENTRY) | {"external_annotations": [EDGE | {"name": "\ud800"}]}, "1 texts hold"),
+        (history(ENTRY, ENTRY | {"action": "x"}), "1 entry of cuda:0 has an action that is not"),
+        (history(ENTRY, ENTRY | {"action": None}), "1 entry of cuda:0 has an action that is not"),
+        (history(ENTRY, ENTRY | {"action": "snapshot", "time_us": -1}), "1 entry of cuda:0 has"),
+        (history(ENTRY | {"frames": [{"filename": "a\udce9", "line": 1, "name": "f"}]}), "1 text"),
+        (history(ENTRY | {"user_metadata": "a\udce9"}), "1 text holds what is no UTF-8"),
+        (history(ENTRY) | {"external_annotations": [EDGE, EDGE]}, "1 annotation stands in the"),
+        (history(ENTRY) | {"external_annotations": [EDGE | {"name": "\ud800"}]}, "1 text holds"),
     ],
 )
 def test_what_is_of_no_kind_twice_or_no_text_is_said(read, content, note):

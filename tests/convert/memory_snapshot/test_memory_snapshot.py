@@ -179,8 +179,8 @@ def test_allocations_carry_their_line_range_step_and_end(tmp_path):
     events = converted.tables["memory_events"].to_pandas()
     assert events["allocated_bytes"].tolist() == [0, 500, 600, 600, 500]
     assert converted.tables["blocks"].to_pandas()["size_bytes"].tolist() == [512, 512]
-    late = "1 blocks of cuda:0 (30 bytes) were live before the history begins"
-    assert f"{late}; what allocated them was not recorded." in converted.notes
+    late = "1 block of cuda:0 (30 bytes) was live before the history begins"
+    assert f"{late}; what allocated it was not recorded." in converted.notes
     names = sorted(path.name.partition(".")[2] for path in tmp_path.glob("*.rep0.*"))
     assert names == ["rep0.memory.svg", "rep0.peak.svg", "rep0.segments.svg", "rep0.timeline.html"]
 

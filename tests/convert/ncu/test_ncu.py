@@ -257,7 +257,7 @@ def test_half_a_value_is_none_and_a_page_that_ends_in_it_is_cut_off(tmp_path):
     ]
     assert [note.partition(":")[0] for note in made.notes] == [
         "The page is cut off",
-        "1 metrics are not known of every launch",
+        "1 metric is not known of every launch",
     ]
 
 
@@ -269,23 +269,23 @@ CELLS = ("0", "7", "f", "7", "(1, 1, 1)", "9.0", "1.5", "4", "50")
 @pytest.mark.parametrize(
     ("column", "cell", "note"),
     [
-        (0, "", "1 rows of the page state no ID of a launch and were left out."),
-        (0, "x", "1 rows of the page state no ID of a launch and were left out."),
-        (0, "1", "1 launches stand in the file twice, by their ID: both count."),
-        (1, "-7", "1 values of Process ID on the page are unreadable: unknown."),
-        (3, "", "1 values of Stream on the page are unreadable: unknown."),
-        (3, "9" * 40, "1 values of Stream on the page are unreadable: unknown."),
-        (4, "(1, 1)", "1 values of Block Size on the page are unreadable: unknown."),
-        (5, "nine", "1 values of CC on the page are unreadable: unknown."),
-        (6, "soon", "1 values of metrics are words where other launches have numbers."),
-        (6, "1.024,5", "1 values of metrics are numbers in another notation"),
-        (8, "5000", "1 values of metrics are above 1,000 %."),
-        (6, "-2", "1 values of metrics are below 0."),
-        (8, "-2", "1 values of metrics are below 0."),
-        (6, "", "1 metrics are not known of every launch: t.sum."),
-        (7, "n/a", "1 metrics are not known of every launch: n."),
-        (2, "caf\udce9", "1 values on the page hold what is no text"),
-        (7, '4","8', "1 rows of the page have more values than its heading has columns."),
+        (0, "", "1 row of the page states no ID of a launch and was left out."),
+        (0, "x", "1 row of the page states no ID of a launch and was left out."),
+        (0, "1", "1 launch stands in the file twice, by its ID: both count."),
+        (1, "-7", "1 value of Process ID on the page is unreadable: unknown."),
+        (3, "", "1 value of Stream on the page is unreadable: unknown."),
+        (3, "9" * 40, "1 value of Stream on the page is unreadable: unknown."),
+        (4, "(1, 1)", "1 value of Block Size on the page is unreadable: unknown."),
+        (5, "nine", "1 value of CC on the page is unreadable: unknown."),
+        (6, "soon", "1 value of metrics is a word where other launches have numbers."),
+        (6, "1.024,5", "1 value of metrics is a number in another notation"),
+        (8, "5000", "1 value of metrics is above 1,000 %."),
+        (6, "-2", "1 value of metrics is below 0."),
+        (8, "-2", "1 value of metrics is below 0."),
+        (6, "", "1 metric is not known of every launch: t.sum."),
+        (7, "n/a", "1 metric is not known of every launch: n."),
+        (2, "caf\udce9", "1 value on the page holds what is no text"),
+        (7, '4","8', "1 row of the page has more values than its heading has columns."),
     ],
 )
 def test_what_is_wrong_with_a_page_is_said(tmp_path, column, cell, note):
@@ -326,7 +326,7 @@ MEASURED = {
     "device__attribute_compute_capability_major": ("", "9"),
     "device__attribute_compute_capability_minor": ("", "0"),
 }
-CONTRADICTED = "1 launches state a grid, block or capability that others contradict."
+CONTRADICTED = "1 launch states a grid, block or capability that others contradict."
 
 
 @pytest.mark.parametrize(
@@ -334,19 +334,19 @@ CONTRADICTED = "1 launches state a grid, block or capability that others contrad
     [
         ({}, ""),
         ({"sm__warps.pct": ("furlong", "50")}, "Metrics have units that are not known: furlong."),
-        ({"sm__warps.pct": ("byte", "50")}, "1 metrics have a unit that is not theirs: sm__warps"),
-        ({"dram__bytes.sum.per_second": ("ns", "2")}, "1 metrics have a unit that is not theirs"),
+        ({"sm__warps.pct": ("byte", "50")}, "1 metric has a unit that is not its own: sm__warps"),
+        ({"dram__bytes.sum.per_second": ("ns", "2")}, "1 metric has a unit that is not its own"),
         ({"launch__block_size": ("", "64")}, CONTRADICTED),
         ({"CC": ("", "3.5")}, CONTRADICTED),
         (
             {"Block Size": ("", "(64, 64, 1)"), "launch__block_size": ("", "4096")},
-            "1 launches have more threads in a block, or registers, than any GPU.",
+            "1 launch has more threads in a block, or registers, than any GPU.",
         ),
         (
             {"launch__registers_per_thread": ("register/thread", "3000")},
-            "1 launches have more threads in a block, or registers, than any GPU.",
+            "1 launch has more threads in a block, or registers, than any GPU.",
         ),
-        ({"gpu__time_duration.sum": ("us", "0")}, "1 launches have a duration that no kernel has."),
+        ({"gpu__time_duration.sum": ("us", "0")}, "1 launch has a duration that no kernel has."),
     ],
 )
 def test_what_contradicts_itself_on_a_page_is_said(tmp_path, changed, note):
@@ -365,7 +365,7 @@ def test_what_contradicts_itself_on_a_page_is_said(tmp_path, changed, note):
         (
             '"n"',
             '"t.sum"',
-            "1 columns of the page have the name of an earlier one: the last counts.",
+            "1 column of the page has the name of an earlier one: the last counts.",
         ),
     ],
 )

@@ -38,27 +38,27 @@ def edited(report):
     return write
 
 
-LEFT_OUT = "rows of KERNELS have no time, or none that a recording has: left out."
+LEFT_OUT = "1 row of KERNELS has no time, or none that a recording has: left out."
 CASES = [
     ("DROP TABLE StringIds", "3 names are blank: the table StringIds is missing."),
     ("DELETE FROM StringIds", "3 names are blank: the table StringIds holds no such text."),
     ("UPDATE KERNELS SET correlationId = NULL", "has the correlationId of a call"),
     ("UPDATE CALLS SET correlationId = 77", "has the correlationId of a call"),
     ("ALTER TABLE CALLS DROP COLUMN correlationId", "has the correlationId of a call"),
-    ("UPDATE KERNELS SET end = 40", "1 rows of KERNELS end before they start"),
-    ("UPDATE KERNELS SET end = NULL", "1 rows of KERNELS have no end"),
-    ("UPDATE KERNELS SET end = 4e30", "1 values of KERNELS.end are no whole numbers"),
-    ("UPDATE KERNELS SET end = 4611686018427387904", "1 values of KERNELS.end are absurd"),
+    ("UPDATE KERNELS SET end = 40", "1 row of KERNELS ends before it starts"),
+    ("UPDATE KERNELS SET end = NULL", "1 row of KERNELS has no end"),
+    ("UPDATE KERNELS SET end = 4e30", "1 value of KERNELS.end is no whole number"),
+    ("UPDATE KERNELS SET end = 4611686018427387904", "1 value of KERNELS.end is absurd"),
     ("UPDATE KERNELS SET start = NULL", LEFT_OUT),
     ("UPDATE KERNELS SET start = 4611686018427387904", LEFT_OUT),
     ("UPDATE KERNELS SET start = -9223372036854775808", LEFT_OUT),
     ("UPDATE KERNELS SET start = 'soon'", LEFT_OUT),
-    ("UPDATE KERNELS SET gridX = x'00ff'", "1 values of KERNELS.gridX are no whole numbers"),
-    ("UPDATE KERNELS SET streamId = 1.5", "1 values of KERNELS.streamId are no whole numbers"),
-    ("UPDATE KERNELS SET deviceId = 1000000000000", "1 values of KERNELS.deviceId are absurd"),
-    ("UPDATE KERNELS SET staticSharedMemory = 1e18", "staticSharedMemory are absurd"),
-    ("UPDATE KERNELS SET end = 'x', gridX = x'ff'", "1 values of KERNELS.end are no whole numbers"),
-    ("UPDATE OSRT_API SET end = 0", "1 rows of OSRT_API end before they start"),
+    ("UPDATE KERNELS SET gridX = x'00ff'", "1 value of KERNELS.gridX is no whole number"),
+    ("UPDATE KERNELS SET streamId = 1.5", "1 value of KERNELS.streamId is no whole number"),
+    ("UPDATE KERNELS SET deviceId = 1000000000000", "1 value of KERNELS.deviceId is absurd"),
+    ("UPDATE KERNELS SET staticSharedMemory = 1e18", "staticSharedMemory is absurd"),
+    ("UPDATE KERNELS SET end = 'x', gridX = x'ff'", "1 value of KERNELS.end is no whole number"),
+    ("UPDATE OSRT_API SET end = 0", "1 row of OSRT_API ends before it starts"),
     ("UPDATE NVTX_EVENTS SET end = start - 5", "2 rows of ranges in NVTX_EVENTS end before they"),
     ("UPDATE NVTX_EVENTS SET start = NULL", "2 rows of ranges in NVTX_EVENTS have no time"),
     ("UPDATE NVTX_EVENTS SET end = 'late'", "2 values of NVTX_EVENTS.end are no whole numbers"),
@@ -67,20 +67,20 @@ CASES = [
         "1 start of the recording is absurd",
     ),
     ("DELETE FROM TARGET_INFO_SESSION_START_TIME", "1 start of the recording is not stated"),
-    ("UPDATE KERNELS SET streamId = NULL", "1 kernels, copies or sets state no stream"),
-    ("UPDATE KERNELS SET streamId = -5", "1 values of KERNELS.streamId are absurd"),
-    ("UPDATE KERNELS SET deviceId = NULL", "1 rows of KERNELS have no deviceId"),
-    ("UPDATE KERNELS SET gridY = NULL", "1 rows of KERNELS have no gridY"),
-    ("UPDATE KERNELS SET dynamicSharedMemory = -5", "dynamicSharedMemory are absurd"),
-    ("UPDATE KERNELS SET demangledName = NULL", "1 kernels, copies or sets have no name"),
-    ("UPDATE CALLS SET nameId = NULL", "1 rows of CALLS have no nameId"),
-    ("UPDATE CALLS SET correlationId = NULL", "1 rows of CALLS have no correlationId"),
-    ("UPDATE CALLS SET globalTid = NULL", "1 rows of CALLS have no globalTid"),
-    ("UPDATE CALLS SET globalTid = -5", "1 rows of CALLS have no globalTid"),
-    ("INSERT INTO CALLS SELECT * FROM CALLS", "1 calls of the runtime stand in the file twice"),
-    ("INSERT INTO OSRT_API SELECT * FROM OSRT_API", "1 rows of OSRT_API stand in the file twice"),
-    ("UPDATE OSRT_API SET nameId = NULL", "1 rows of OSRT_API have no nameId"),
-    ("UPDATE OSRT_API SET nameId = NULL", "1 calls of libraries have no name"),
+    ("UPDATE KERNELS SET streamId = NULL", "1 kernel, copy or set states no stream"),
+    ("UPDATE KERNELS SET streamId = -5", "1 value of KERNELS.streamId is absurd"),
+    ("UPDATE KERNELS SET deviceId = NULL", "1 row of KERNELS has no deviceId"),
+    ("UPDATE KERNELS SET gridY = NULL", "1 row of KERNELS has no gridY"),
+    ("UPDATE KERNELS SET dynamicSharedMemory = -5", "dynamicSharedMemory is absurd"),
+    ("UPDATE KERNELS SET demangledName = NULL", "1 kernel, copy or set has no name"),
+    ("UPDATE CALLS SET nameId = NULL", "1 row of CALLS has no nameId"),
+    ("UPDATE CALLS SET correlationId = NULL", "1 row of CALLS has no correlationId"),
+    ("UPDATE CALLS SET globalTid = NULL", "1 row of CALLS has no globalTid"),
+    ("UPDATE CALLS SET globalTid = -5", "1 row of CALLS has no globalTid"),
+    ("INSERT INTO CALLS SELECT * FROM CALLS", "1 call of the runtime stands in the file twice"),
+    ("INSERT INTO OSRT_API SELECT * FROM OSRT_API", "1 row of OSRT_API stands in the file twice"),
+    ("UPDATE OSRT_API SET nameId = NULL", "1 row of OSRT_API has no nameId"),
+    ("UPDATE OSRT_API SET nameId = NULL", "1 call of libraries has no name"),
     ("UPDATE NVTX_EVENTS SET text = NULL", "2 operators or annotations have no name"),
     ("UPDATE NVTX_EVENTS SET eventType = NULL", "2 rows of NVTX_EVENTS have no eventType"),
     ("UPDATE NVTX_EVENTS SET eventType = -7", "2 values of NVTX_EVENTS.eventType are absurd"),
@@ -115,22 +115,31 @@ DESCRIBED = (
     ("command", "note"),
     [
         ("SELECT 1", ""),
-        ("UPDATE KERNELS SET deviceId = 9", "1 devices with work are not among those that are"),
-        ("INSERT INTO TARGET_INFO_GPU SELECT * FROM TARGET_INFO_GPU", "1 devices are described tw"),
-        ("INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (4, 0, 1)", "1 devices of CUDA are GPUs that"),
-        ("UPDATE GPU_METRICS SET value = 400", "1 counters of GPUs are below 0 or above 200 %."),
-        ("UPDATE GPU_METRICS SET value = -4", "1 counters of GPUs are below 0 or above 200 %."),
-        ("UPDATE GPU_METRICS SET typeId = 261", "1 counters are of GPUs that are not described."),
+        ("UPDATE KERNELS SET deviceId = 9", "1 device with work is not among those that are"),
+        ("INSERT INTO TARGET_INFO_GPU SELECT * FROM TARGET_INFO_GPU", "1 device is described tw"),
+        (
+            "INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (4, 0, 1)",
+            "1 device of CUDA is a GPU that is",
+        ),
+        ("UPDATE GPU_METRICS SET value = 400", "1 counter of GPUs is below 0 or above 200 %."),
+        ("UPDATE GPU_METRICS SET value = -4", "1 counter of GPUs is below 0 or above 200 %."),
+        ("UPDATE GPU_METRICS SET typeId = 261", "1 counter is of a GPU that is not described."),
         ("UPDATE KERNELS SET end = 5000", "Events end 4e-06 s after the recording did"),
-        ("UPDATE COPIES SET srcKind = 2", "1 copies contradict the kinds of memory that they"),
-        ("UPDATE COPIES SET copyKind = 2", "1 copies contradict the kinds of memory that they"),
-        ("UPDATE COPIES SET bytes = 1099511627776", "1 copies or sets move more than 100 TB/s."),
-        ("UPDATE USED SET memoryOperationType = 7", "1 memory events are of no known kind: they"),
-        ("UPDATE USED SET memoryOperationType = 1", "1 frees of memory have no allocation in the"),
+        (
+            "UPDATE COPIES SET srcKind = 2",
+            "1 copy contradicts the kinds of memory that it connects",
+        ),
+        (
+            "UPDATE COPIES SET copyKind = 2",
+            "1 copy contradicts the kinds of memory that it connects",
+        ),
+        ("UPDATE COPIES SET bytes = 1099511627776", "1 copy or set moves more than 100 TB/s."),
+        ("UPDATE USED SET memoryOperationType = 7", "1 memory event is of no known kind and"),
+        ("UPDATE USED SET memoryOperationType = 1", "1 free of memory has no allocation in the"),
         ("UPDATE USED SET bytes = 4096", "More memory is reserved than the GPU has: 4,096 of 1,0"),
         (
             "INSERT INTO CALLS SELECT 1, 2, globalTid, 5, nameId FROM CALLS",
-            "1 calls have the id of",
+            "1 call has the id of",
         ),
     ],
 )
@@ -164,12 +173,12 @@ def test_kernels_that_stand_there_twice_or_outlast_all_are_said(report, tmp_path
     kernels = [(90 + 10 * n, 95 + 10 * n, "gemm", n, 70, 0) for n in range(12)]
     for more, said in (
         (kernels[:3], "3 kernels, copies or sets stand in the file twice"),
-        ([(90, 86_400 * 10**9, "gemm", 99, 70, 0)], "1 kernels last 10 times as long as all beg"),
+        ([(90, 86_400 * 10**9, "gemm", 99, 70, 0)], "1 kernel lasts 10 times as long as all beg"),
         ([], ""),
     ):
         path = report(nvtx=STEPS, calls=[LAUNCH], kernels=[*kernels, *more])
         _, notes = frames(path, tmp_path)
-        found = [note for note in notes if " stand in " in note or " last " in note]
+        found = [note for note in notes if " stand in " in note or " lasts " in note]
         assert [note.startswith(said) for note in found] == [True] * bool(said)
         path.unlink()
 
@@ -178,17 +187,17 @@ def test_copies_of_no_known_kind_are_said(report, tmp_path):
     copies = [(80 + n, 81 + n, 0, 7, n, thread(70, 0), 64, n, 1, 2) for n in (1, 2, 99)]
     path = report(nvtx=STEPS, calls=[LAUNCH], kernels=[KERNEL], CUPTI_ACTIVITY_KIND_MEMCPY=copies)
     _, notes = frames(path, tmp_path)
-    assert "1 copies are of no known kind: without a direction." in notes
+    assert "1 copy is of no known kind: without a direction." in notes
 
 
 def test_counters_that_are_blank_or_doubled_are_said(report, tmp_path):
     metrics = [(0, 1, "SMs Active [Throughput %]")]
     for counters, named, said in (
         ([(1, 0, 1, 5), (2, 0, 1, 6)], metrics, []),
-        ([(1, 0, 1, 5), (1, 0, 1, 5)], metrics, ["1 rows of GPU_METRICS stand in the file twice"]),
-        ([(1, 0, 1, None), (2, 0, 1, 6)], metrics, ["1 rows of GPU_METRICS have no value"]),
-        ([(1, 0, 2, 5)], metrics, ["1 metrics of GPU_METRICS have no name"]),
-        ([(1, 0, 1, 5)], [(0, 1, None)], ["1 metrics of GPU_METRICS have no name"]),
+        ([(1, 0, 1, 5), (1, 0, 1, 5)], metrics, ["1 row of GPU_METRICS stands in the file twice"]),
+        ([(1, 0, 1, None), (2, 0, 1, 6)], metrics, ["1 row of GPU_METRICS has no value"]),
+        ([(1, 0, 2, 5)], metrics, ["1 metric of GPU_METRICS has no name"]),
+        ([(1, 0, 1, 5)], [(0, 1, None)], ["1 metric of GPU_METRICS has no name"]),
     ):
         more = {"GPU_METRICS": counters, "TARGET_INFO_GPU_METRICS": named}
         path = report(nvtx=STEPS, calls=[LAUNCH], kernels=[KERNEL], **more)

@@ -83,7 +83,7 @@ def test_a_recording_that_holds_none_of_the_steps_says_so(report, tmp_path):
     (tmp_path / "rank0_dp0_tp0_pp0.steps.json").write_text(json.dumps(steps))
     found, notes = frames(report(os=[(5, 20, "read")]), tmp_path)
     assert found["steps"].empty
-    assert any(note.startswith("None of the 1 steps of rank 0 lies in what") for note in notes)
+    assert any(note.startswith("No step of rank 0, of 1, lies in what") for note in notes)
 
 
 def test_marks_tell_which_process_is_which_rank(report, tmp_path):
@@ -209,7 +209,7 @@ def test_one_cpu_sample_of_a_thread_tells_no_time(report, tmp_path):
     path = report(nvtx=STEPS, COMPOSITE_EVENTS=[(1, 10, thread(PID), 1)], SAMPLING_CALLCHAINS=[])
     found, notes = frames(path, tmp_path)
     assert len(found["sampled_stacks"]) == 0
-    assert any("1 CPU samples are too few" in note for note in notes)
+    assert any("Too few CPU samples to tell how far apart they are: 1." in note for note in notes)
 
 
 def test_whole_graphs_count_as_work_and_are_noted(report, tmp_path):

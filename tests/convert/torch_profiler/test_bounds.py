@@ -103,14 +103,14 @@ def test_events_that_stand_there_twice_are_counted(read):
     operators = [event(ts=10 * n) for n in range(4)]
     other_stream = event(cat="kernel", args={"device": 0, "stream": 8, "correlation": 1})
     moment = event(cat="kernel", dur=0, args={"device": 0, "stream": 7, "correlation": 1})
-    said = "{} stand in the file twice, with the same times: both count."
+    said = "{} in the file twice, with the same times: both count."
     assert read(document(*kernels, *operators, other_stream, moment, moment)).notes == ()
     for events, what in (
-        (kernels, "3 kernels, copies or sets"),
-        (operators, "4 operators or annotations"),
-        ([event(cat="cuda_runtime")], "1 calls of the runtime"),
-        ([event(cat="python_function", name="a.py(1): f")], "1 calls of Python"),
-        ([event(cat="cpu_instant_event", ph="i", name="[memory]")], "1 allocations or frees"),
+        (kernels, "3 kernels, copies or sets stand"),
+        (operators, "4 operators or annotations stand"),
+        ([event(cat="cuda_runtime")], "1 call of the runtime stands"),
+        ([event(cat="python_function", name="a.py(1): f")], "1 call of Python stands"),
+        ([event(cat="cpu_instant_event", ph="i", name="[memory]")], "1 allocation or free stands"),
     ):
         assert read(document(other_stream, *events, *events)).notes == (said.format(what),)
 
@@ -128,11 +128,11 @@ def launched(number, at=0, dur=1, **args):
         ([launched(n) for n in (31, 32)], None),
         ([launched(n)[1:] for n in range(31, 43)], "12 of 42 kernels, copies or sets have no call"),
         ([launched(n)[:1] for n in range(31, 43)], "12 of 42 launches have no work on a device"),
-        ([launched(31, at=-2000)], "1 kernels, copies or sets begin before the call that launched"),
-        ([launched(31, at=9e9)], "1 kernels, copies or sets begin after the last launch, by 10"),
-        ([launched(31, dur=50), launched(32)], "1 kernels, copies or sets begin before the one"),
+        ([launched(31, at=-2000)], "1 kernel, copy or set begins before the call that launched"),
+        ([launched(31, at=9e9)], "1 kernel, copy or set begins after the last launch, by 10"),
+        ([launched(31, dur=50), launched(32)], "1 kernel, copy or set begins before the one"),
         ([launched(31, dur=50), launched(32, stream=8)], None),
-        ([launched(31, device=5)], "1 devices with work are not among those that are described: 5"),
+        ([launched(31, device=5)], "1 device with work is not among those that are described: 5"),
     ],
 )
 def test_work_that_contradicts_its_launch_or_its_stream_is_counted(read, changed, said):
@@ -171,20 +171,20 @@ CALL = event(cat="cuda_runtime", name="cudaLaunchKernel", args={"correlation": 1
         ([kernel(block=[4096, 1, 1])], "Kernels have a block that no GPU can launch: [4096,1,1]."),
         ([kernel(block=["x"], grid=[[]])], None),
         ([kernel(grid=[0, 1, 1])], "Kernels have a grid that no GPU can launch: [0,1,1]."),
-        ([kernel(**{"registers per thread": 5000})], "1 kernels have more registers than any GPU"),
-        ([kernel(**{"shared memory": 10**10})], "1 kernels have more shared memory bytes than any"),
+        ([kernel(**{"registers per thread": 5000})], "1 kernel has more registers than any GPU"),
+        ([kernel(**{"shared memory": 10**10})], "1 kernel has more shared memory bytes than any"),
         (
             [kernel(**{"est. achieved occupancy %": 250})],
-            "1 kernels have more occupancy percent than any GPU, which has 100.",
+            "1 kernel has more occupancy percent than any GPU, which has 100.",
         ),
-        ([kernel("gpu_memcpy", bytes=1 << 40)], "1 copies or sets move more than 100 TB/s."),
-        ([CALL, event(cat="cuda_runtime", args={"correlation": 1})], "1 calls have the id of"),
-        ([memory(**{"Total Reserved": 4})], "1 allocations or frees leave more memory allocated"),
+        ([kernel("gpu_memcpy", bytes=1 << 40)], "1 copy or set moves more than 100 TB/s."),
+        ([CALL, event(cat="cuda_runtime", args={"correlation": 1})], "1 call has the id of"),
+        ([memory(**{"Total Reserved": 4})], "1 allocation or free leaves more memory allocated"),
         ([memory(**{"Total Reserved": 1 << 41})], "More memory is reserved than the GPU has"),
-        ([collective(**{"Group size": 64})], "1 collectives state a group size that is not the"),
-        ([collective(**{"Out msg nelems": 6})], "1 collectives of kind allreduce get other"),
-        ([step(1, 15), step(2, 10)], "1 steps begin before the one before them has ended."),
-        ([kernel(device=3)], "1 devices with work are not among those that are described: 3."),
+        ([collective(**{"Group size": 64})], "1 collective states a group size that is not the"),
+        ([collective(**{"Out msg nelems": 6})], "1 collective of kind allreduce gets other"),
+        ([step(1, 15), step(2, 10)], "1 step begins before the one before it has ended."),
+        ([kernel(device=3)], "1 device with work is not among those that are described: 3."),
     ],
 )
 def test_what_no_gpu_and_no_allocator_does_is_said(read, events, said):
@@ -203,11 +203,11 @@ def test_what_no_gpu_and_no_allocator_does_is_said(read, events, said):
         ('{"rank": 0, "world_size": 0}', "distributedInfo states no number of ranks."),
         (
             '{"rank": 0, "world_size": 2, "pg_config": [{"pg_name": "0", "ranks": [0, 9]}]}',
-            "1 groups in distributedInfo have ranks that contradict their numbers.",
+            "1 group in distributedInfo has ranks that contradict their numbers.",
         ),
         (
             '{"rank": 0, "world_size": 9, "pg_config": [{"pg_size": 4, "ranks": [0, 1]}]}',
-            "1 groups in distributedInfo have ranks that contradict their numbers.",
+            "1 group in distributedInfo has ranks that contradict their numbers.",
         ),
     ],
 )
@@ -219,7 +219,7 @@ def test_ranks_and_groups_that_contradict_one_another_are_said(read, info, said)
 
 def test_devices_that_are_described_twice_are_said(read):
     described = b'{"deviceProperties":[{"id":0,"name":"a"},{"id":0,"name":"b"}],"traceEvents": ['
-    assert read(ONE.replace(HEAD, described)).notes == ("1 devices are described twice.",)
+    assert read(ONE.replace(HEAD, described)).notes == ("1 device is described twice.",)
 
 
 def test_absurd_numbers_are_unknown_and_counted(read):
@@ -241,11 +241,11 @@ def test_absurd_numbers_are_unknown_and_counted(read):
     )
     assert found.notes == (
         "5 numbers of devices, sizes or registers are absurd: unknown.",
-        "1 kernels, copies or sets state no device: unknown.",
+        "1 kernel, copy or set states no device: unknown.",
     )
 
 
-NO_NUMBER = "1 values are no numbers where numbers belong: unknown."
+NO_NUMBER = "1 value is no number where numbers belong: unknown."
 UNREADABLE = {
     "kernel": ("correlation", "stream", "device", "bytes", "registers per thread", "graph id"),
     "gpu_memcpy": ("correlation", "device", "bytes"),
@@ -272,29 +272,29 @@ def test_a_thread_that_is_no_number_is_counted(read, cat, key, value):
     assert NO_NUMBER in read(document(event(cat=cat, **{key: value}))).notes
 
 
-NAMELESS = "1 {} have no name, or none that is text: blank."
+NAMELESS = "1 {} has no name, or none that is text: blank."
 
 
 @pytest.mark.parametrize(
     ("changed", "note"),
     [
-        ({"name": None}, NAMELESS.format("operators or annotations")),
-        ({"name": ["x"]}, NAMELESS.format("operators or annotations")),
-        ({"name": None, "cat": "cuda_runtime"}, NAMELESS.format("calls of the runtime")),
-        ({"name": "", "cat": "python_function"}, NAMELESS.format("calls of Python")),
+        ({"name": None}, NAMELESS.format("operator or annotation")),
+        ({"name": ["x"]}, NAMELESS.format("operator or annotation")),
+        ({"name": None, "cat": "cuda_runtime"}, NAMELESS.format("call of the runtime")),
+        ({"name": "", "cat": "python_function"}, NAMELESS.format("call of Python")),
         (
             {"name": None, "cat": "kernel", "args": ARGS},
-            NAMELESS.format("kernels, copies or sets"),
+            NAMELESS.format("kernel, copy or set"),
         ),
-        ({"ph": "Q"}, "1 events of unknown categories or kinds (\"cpu_op with ph 'Q'\")"),
-        ({"ph": None}, "1 events of unknown categories or kinds (\"cpu_op with ph ''\")"),
-        ({"ph": "i"}, "1 events of unknown categories or kinds (\"cpu_op with ph 'i'\")"),
+        ({"ph": "Q"}, "1 event of unknown categories or kinds (\"cpu_op with ph 'Q'\")"),
+        ({"ph": None}, "1 event of unknown categories or kinds (\"cpu_op with ph ''\")"),
+        ({"ph": "i"}, "1 event of unknown categories or kinds (\"cpu_op with ph 'i'\")"),
         (
             {"ph": "i", "cat": "cpu_instant_event", "name": "memory"},
-            "1 events of unknown categories or kinds (\"cpu_instant_event with ph 'i'\")",
+            "1 event of unknown categories or kinds (\"cpu_instant_event with ph 'i'\")",
         ),
-        ({"cat": "kernel", "args": ARGS | {"stream": -5}}, "1 numbers of devices, sizes or"),
-        ({"cat": "kernel", "args": ARGS | {"bytes": -5}}, "1 numbers of devices, sizes or"),
+        ({"cat": "kernel", "args": ARGS | {"stream": -5}}, "1 number of devices, sizes or"),
+        ({"cat": "kernel", "args": ARGS | {"bytes": -5}}, "1 number of devices, sizes or"),
     ],
 )
 def test_what_is_blank_or_of_no_kind_is_counted(read, changed, note):
@@ -305,7 +305,7 @@ def test_what_is_blank_or_of_no_kind_is_counted(read, changed, note):
 @pytest.mark.parametrize("cat", ["cpu_op", "kernel", "cuda_runtime", "python_function"])
 def test_names_that_are_not_utf_8_are_counted(read, cat, name):
     content = document(event(cat=cat, name="NAME", args=ARGS)).replace(b"NAME", name)
-    assert "1 texts hold bytes that are not UTF-8, shown as \ufffd." in read(content).notes
+    assert "1 text holds bytes that are not UTF-8, shown as \ufffd." in read(content).notes
 
 
 @pytest.mark.parametrize(

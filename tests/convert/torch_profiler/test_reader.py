@@ -84,7 +84,7 @@ def test_a_truncated_file_gives_what_is_there_and_says_where_it_ends(trace):
             f"The trace is cut off at byte {len(text) - 20}: later events are missing, and times"
             " count from an unknown start."
         ),
-        f"1 events could not be read (near byte {len(text) - len(events(10)[-1])}).",
+        f"1 event could not be read (near byte {len(text) - len(events(10)[-1])}).",
     ]
 
 
@@ -200,7 +200,7 @@ def test_nesting_of_any_depth_costs_only_its_event(trace):
     given[1] = given[1].replace("}", ', "args": ' + "[" * 20_000 + "]" * 20_000 + "}")
     found, reader = names(trace('{"traceEvents": [' + ",".join(given) + "]}"))
     assert found == ["op0", "op2", "op3"]
-    assert [note.partition(" (")[0] for note in reader.notes] == ["1 events could not be read"]
+    assert [note.partition(" (")[0] for note in reader.notes] == ["1 event could not be read"]
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_steps_whose_number_comes_again_are_counted_on_and_the_trace_says_so(rea
     ]
     assert rows(trace, "kernels", "name", "step") == [("first", 4), ("second", 5), ("unknown", -1)]
     assert trace.notes == (
-        "1 steps have the number of an earlier one: all were numbered on in order of time.",
+        "1 step has the number of an earlier one: all were numbered on by time.",
     )
 
 
@@ -128,7 +128,7 @@ def test_steps_whose_number_comes_again_are_counted_on_and_the_trace_says_so(rea
     ("category", "name", "noted"),
     [
         ("user_annotation", "Optimizer.step#SGD.step", []),
-        ("cpu_op", "aten::mm", ["1 rows end after the row around them"]),
+        ("cpu_op", "aten::mm", ["1 row ends after the row around it"]),
     ],
 )
 def test_an_optimizer_whose_hook_ends_the_step_is_no_repair(category, name, noted, read):
@@ -283,7 +283,7 @@ def test_ids_that_several_processes_use_are_said(read):
         for number in own
     ]
     assert read(calls).notes == (
-        "1 ids of launches are those of several processes: split the trace, their work mixes.",
+        "1 id of launches is of several processes: split the trace, as work mixes.",
     )
 
 
@@ -302,7 +302,7 @@ def test_begin_and_end_events_are_joined(read):
         ("outer", 1000, 9500, -1),
         ("inner", 2000, 4000, 0),
     ]
-    assert trace.notes == ("1 begin or end events have no partner and were left out.",)
+    assert trace.notes == ("1 begin or end event has no partner and was left out.",)
 
 
 def test_missing_durations_and_times_are_counted(read):
@@ -314,8 +314,8 @@ def test_missing_durations_and_times_are_counted(read):
     )
     assert rows(trace, "cpu_ops", "name", "start_ns", "end_ns") == [("no dur", 5000, 5000)]
     assert trace.notes == (
-        "1 events without a usable time were left out.",
-        "1 events without a usable duration count as 0 ns long.",
+        "1 event without a usable time was left out.",
+        "1 event without a usable duration counts as 0 ns long.",
     )
 
 
@@ -397,7 +397,7 @@ def test_events_of_unknown_categories_are_counted_and_named(read):
             event("Trace", "PyTorch Profiler (0)", 0, 9),
         ]
     )
-    assert trace.notes == ("1 events of unknown categories or kinds ('{of}') were left out.",)
+    assert trace.notes == ("1 event of unknown categories or kinds ('{of}') was left out.",)
 
 
 def test_events_that_end_before_they_begin_count_as_instants(read):
