@@ -73,7 +73,7 @@ GROUPS = {
         "manifest": ("profkit.cli.manifest", "write what makes a run reproducible"),
         "convert": ("profkit.convert.__main__", "raw files of one tool to tables"),
         "analyze": ("profkit.analyze.__main__", "tables to a result"),
-        "timeline": ("profkit.timeline.__main__", "one trace of all ranks, to open in Perfetto"),
+        "timeline": ("profkit.cli.timeline", "one trace of all ranks, to open in Perfetto"),
         "failed": ("profkit.cli.failed", "a record of a job that failed, in place of its results"),
         "report": ("profkit.report.__main__", "results to one HTML file"),
         "kubernetes-job": (

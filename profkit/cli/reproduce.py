@@ -14,11 +14,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from profkit.cli.run_folders import run_named
 from profkit.cli.untrusted_manifest import Manifest, environment, left_out, overrides, read
 from profkit.core import secret_store
 from profkit.core.errors import InputError
 from profkit.core.secret_masking import MASK
-from profkit.core.settings import nearest
 from profkit.planning.imported import RUNS
 
 FOLDER = Path("results/.profkit/reproduced")
@@ -36,7 +36,7 @@ _WIDTH = 160
 def main(argv: Sequence[str]) -> int:
     """Print commands or a diff, or run again; 0 all as before, 1 failed, 3 something differs."""
     parser = argparse.ArgumentParser(prog="profkit reproduce", description=__doc__)
-    parser.add_argument("run", help="a name below results/runs, or the folder of a run")
+    parser.add_argument("run", help="name of a run, or how it begins, or its folder")
     parser.add_argument("--run", dest="anew", action="store_true", help="run again and compare")
     parser.add_argument("--yes", action="store_true", help="with --run: do not ask before")
     parser.add_argument("--diff", metavar="REPOSITORY", help="print the changes: profkit, project")
@@ -54,16 +54,16 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _manifest_path(run: str) -> Path:
-    """Return the manifest of a run that is named, or whose folder is."""
+    """Return the manifest of a run by its name, how that begins, its folder or that file."""
     for folder in (RUNS / run, Path(run)):
         path = folder if folder.name == "manifest.json" else folder / "manifest.json"
         if path.is_file():
             return path
-    if (RUNS / run).is_dir():
-        hint = "`profkit run` leaves one at its end; bisections and comparisons leave none"
-        raise InputError(f"{run}: the run has no manifest", hint=hint)
-    runs = sorted(path.parent.name for path in RUNS.glob("*/manifest.json"))
-    raise InputError(f"{run}: no run with a manifest", hint=nearest(run, runs) if runs else "")
+    path = run_named(run).path / "manifest.json"
+    if path.is_file():
+        return path
+    hint = "`profkit run` leaves one at its end; bisections and comparisons leave none"
+    raise InputError(f"{run}: the run has no manifest", hint=hint)
 
 
 def commands(run: str, then: Manifest) -> Iterator[str]:

@@ -4,7 +4,7 @@ import argparse
 import re
 import sys
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from profkit.core.atomic_write import write_atomically
 from profkit.core.checksums import Checksum, checksum, sha256
 from profkit.core.errors import InputError
 from profkit.core.fingerprint import TIMELINE_CODE, provenance
+from profkit.core.formatting import counted
 from profkit.core.sealed_json import sealed
 from profkit.process import malloc
 from profkit.timeline.longest_rows import PYTHON, RowsOfRun
@@ -36,21 +37,21 @@ _STEPS = re.compile(r"(\d+)(?:-(\d+))?$")
 _COORDINATE = re.compile(r"([a-z]+)(\d+)")
 
 
-def main(argv: Sequence[str]) -> None:
-    """Write the timeline of a run, and say where."""
+def main(argv: Sequence[str], folder_of: Callable[[str], Path] = RUNS.joinpath) -> None:
+    """Write the timeline of the run that `folder_of` finds by its name, and say where."""
     args = _parser().parse_args(argv)
-    about = {"stage": "timeline", "run": args.run, "name": args.tool}
+    folder = folder_of(args.run)
+    about = {"stage": "timeline", "run": folder.name, "name": args.tool}
     progress_events.emit("started", **about)
     with job_usage.recorded(args.usage):
-        _run(args)
+        _run(folder, args)
     progress_events.emit("finished", **about)
 
 
-def _run(args: argparse.Namespace) -> None:
+def _run(folder: Path, args: argparse.Namespace) -> None:
     malloc.keep_freed()
     # Arrow's own allocator keeps half as much as the tables take.
     pa.set_memory_pool(pa.system_memory_pool())
-    folder = RUNS / args.run
     files = {name: _table(folder, args.tool, name) for name in TABLES}
     if args.python:
         files[PYTHON] = _table(folder, args.tool, PYTHON)
@@ -74,7 +75,7 @@ def _run(args: argparse.Namespace) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     if out.suffix == ".tar":
         ranks = timelines_by_rank(rows, **how)
-        write_atomically(out, archive(ranks, clocks_of(rows)[0], args.run))
+        write_atomically(out, archive(ranks, clocks_of(rows)[0], folder.name))
     else:
         write_atomically(out, _compressed(drawn.document()))
     if args.record:
@@ -82,12 +83,14 @@ def _run(args: argparse.Namespace) -> None:
         write_atomically(args.record, sealed(_record(drawn, inputs, args.attempt, checksum(out))))
     for note in drawn.notes:
         sys.stderr.write(f"{note}\n")
-    sys.stderr.write(f"{out}: {drawn.count} events; open it at https://ui.perfetto.dev\n")
+    sys.stderr.write(
+        f"{out}: {counted(drawn.count, 'event')}; open it at https://ui.perfetto.dev\n"
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="profkit timeline", description=__doc__)
-    parser.add_argument("run", help="a run: the name of its folder in results/runs")
+    parser.add_argument("run", help="name of a run, or how it begins, or its folder")
     parser.add_argument("--steps", help="such as 5 or 3-5; left out, a few after the warm-up")
     parser.add_argument("--skip-first", type=int, default=3, help="steps of the warm-up")
     parser.add_argument("--count", type=int, default=3, help="steps drawn if none are named")
@@ -121,9 +124,8 @@ def _verified(path: Path) -> str:
     try:
         return job_record.verified(path)
     except FileNotFoundError:
-        known = ", ".join(sorted(folder.name for folder in RUNS.glob("*"))) or "none"
-        hint = f"the runs in {RUNS}: {known}"
-        raise InputError(f"{path}: no such table", hint=hint) from None
+        tools = ", ".join(sorted(tool.name for tool in path.parents[1].glob("*"))) or "none"
+        raise InputError(f"{path}: no such table", hint=f"tools with tables: {tools}") from None
 
 
 def _compressed(parts: Iterable[bytes]) -> bytes:

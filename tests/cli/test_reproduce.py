@@ -62,6 +62,22 @@ def test_a_run_of_a_bisection_has_no_manifest_and_says_so(tmp_path, monkeypatch,
     assert "train-1: the run has no manifest\n  hint: `profkit run` leaves one" in said
 
 
+def test_a_run_is_found_by_how_its_name_begins(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name in ("train-1", "train-2"):
+        path = tmp_path / "results/runs" / name / "manifest.json"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(MANIFEST | {"run": name}))
+    main(["reproduce", "train-2"])
+    assert capsys.readouterr().out.count("train-2, captured")
+    assert main(["reproduce", "train"]) == 1
+    assert "2 runs have names that begin with 'train'" in capsys.readouterr().err
+    (tmp_path / "results/runs/train-1/manifest.json").unlink()
+    (tmp_path / "results/runs/train-1").rmdir()
+    assert main(["reproduce", "tra"]) == 0
+    assert "train-2, captured" in capsys.readouterr().out
+
+
 def test_the_commands_are_a_script_that_makes_the_run_again():
     assert list(commands("r", MANIFEST)) == [
         "# r, captured 2026-11-21T10:00:00 on one",

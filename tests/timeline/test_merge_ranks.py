@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from profkit import cli
 from profkit.convert.torch_profiler import trace as kineto
 from profkit.core import progress_events
 from profkit.core.errors import InputError
@@ -307,10 +308,22 @@ def test_whoever_watches_hears_of_it(tmp_path, monkeypatch):
     assert all((event["stage"], event["run"]) == ("timeline", "mine") for event in emitted)
 
 
+def test_a_run_is_found_by_how_its_name_begins_or_by_its_folder(run, capsys):
+    assert cli.main(["timeline", "mi"]) == 0
+    made = (run / "timeline.json.gz").read_bytes()
+    (run / "timeline.json.gz").unlink()
+    assert cli.main(["timeline", str(run)]) == 0
+    assert (run / "timeline.json.gz").read_bytes() == made
+    (run.parent / "mist").mkdir()
+    assert cli.main(["timeline", "mi"]) == 1
+    assert "2 runs have names that begin with 'mi'\n  hint: mine, mist" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["other"], "no such table"),
+        (["mine", "--tool", "nsys"], r"no such table\n  hint: tools with tables: torch_profiler"),
         (["mine", "--steps", "77"], "nothing was recorded in steps 77"),
         (["mine", "--steps", "x"], "not a step or a range"),
     ],
