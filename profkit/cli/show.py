@@ -58,11 +58,13 @@ def _comparison(name: str) -> Path | None:
 
 def _show_files(paths: Sequence[Path], *, notes_only: bool) -> None:
     # Late: what reads files takes longer to import than to print what is there of a run.
-    from profkit.cli.unkept_run import unkept_run  # noqa: PLC0415
+    from profkit.cli.unkept_run import other_kinds, unkept_run  # noqa: PLC0415
 
     with unkept_run(paths) as (folder, word):
         run = RunFolder(folder)
         _print(notes(run) if notes_only else [*answer(run), *foreign_notes(run)])
+    if others := "; ".join(other_kinds(paths, word)):
+        _print([f"Shown are the files of kind {word}; not shown: {others}"])
     if not notes_only:
         _print([f"All of it as a report: profkit import {word} {shlex.quote(str(paths[0]))}"])
 

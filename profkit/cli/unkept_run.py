@@ -1,5 +1,6 @@
 """A run of files that were never imported: made in this process, and gone at its end."""
 
+import shlex
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,17 +20,22 @@ from profkit.convert import HOSTS
 from profkit.convert.__main__ import convert_files, join_tables
 from profkit.convert.base import Raw
 from profkit.core import result
+from profkit.core.formatting import counted
 from profkit.core.hardware import AUTO
 from profkit.core.job_record import CONVERSION, NOTHING, JobRecord
 from profkit.planning.imported_runs import (
     ImportedFile,
+    files_at,
     find,
     kind_of,
+    kinds_in,
     plain_name,
     run_behaviour,
 )
 from profkit.planning.requirements import missing_requirement
 from profkit.tables import schema
+
+_MOST_NAMED = 4
 
 
 @contextmanager
@@ -70,6 +76,17 @@ def unkept_run(paths: Sequence[Path]) -> Iterator[tuple[Path, str]]:
         with pd.option_context("mode.string_storage", "python"):
             _analyze(run, tool, {"hardware": {"name": AUTO}, "behaviour": behaviour})
         yield run, kind.word
+
+
+def other_kinds(paths: Sequence[Path], word: str) -> Iterator[str]:
+    """Yield which files of the folders in `paths` are not shown, as they are of other kinds."""
+    for folder in filter(Path.is_dir, paths):
+        for other in (kind for _, kind in kinds_in(folder) if kind.word != word):
+            files = files_at(folder, other)
+            shows = shlex.join(["profkit", "show", *map(str, files)])
+            if len(files) > _MOST_NAMED:
+                shows = shlex.join(["profkit", "import", other.word, str(folder)])
+            yield f"{counted(len(files), 'file')} of kind {other.word} ({shows})"
 
 
 def _hosts(files: Sequence[ImportedFile]) -> pa.Table:

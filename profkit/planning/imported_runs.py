@@ -63,9 +63,8 @@ def kind_of(path: Path) -> tuple[str, Importable]:
     """Return the tool whose files those at `path` are, and how they come in."""
     kinds = import_kinds().values()
     if path.is_dir():
-        held = (kind for kind in kinds if any(map(any, map(path.rglob, kind[1].patterns))))
-        if found := next(held, None):
-            return found
+        if found := kinds_in(path):
+            return found[0]
         raise InputError(f"{path}: neither a run nor a folder of recordings")
     if what := unusable(path):
         raise InputError(f"{path}: {what}")
@@ -85,6 +84,12 @@ def kind_of(path: Path) -> tuple[str, Importable]:
                 return tool, kind
     words = ", ".join(kind.word for _, kind in kinds)
     raise InputError(f"{path}: none of the recordings that profkit reads: {words}")
+
+
+def kinds_in(folder: Path) -> list[tuple[str, Importable]]:
+    """Return the tools whose files a folder holds by their names, and how these come in."""
+    kinds = import_kinds().values()
+    return [kind for kind in kinds if any(map(any, map(folder.rglob, kind[1].patterns)))]
 
 
 def word_of(path: Path) -> str:
@@ -107,7 +112,7 @@ def find(paths: Sequence[Path], kind: Importable) -> list[ImportedFile]:
     and what is no file. Of files that differ in their ending only, it is the newest. Also raises
     it for files that are not of one run.
     """
-    found, left_out = _usable([file for path in paths for file in _files_at(path, kind)])
+    found, left_out = _usable([file for path in paths for file in files_at(path, kind)])
     files, again = _newest(found, kind)
     left_out += again
     stated = {file: _stated_rank(file, kind, alone=len(files) == 1) for file in files}
@@ -172,7 +177,8 @@ def _is_refused(file: Path, kind: Importable) -> bool:
     return False
 
 
-def _files_at(path: Path, kind: Importable) -> list[Path]:
+def files_at(path: Path, kind: Importable) -> list[Path]:
+    """Return a file, or those in a folder whose names are of a `kind`, by their numbers."""
     if path.is_file():
         return [path]
     if not path.is_dir():

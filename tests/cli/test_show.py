@@ -97,6 +97,26 @@ def test_files_and_folders_of_ranks_are_one_run(folder, capsys):
     assert "profkit import trace traces" in shown
 
 
+def test_of_a_folder_with_files_of_several_kinds_it_is_said_which_are_shown(folder, capsys):
+    (folder / "of a run").mkdir()
+    write_snapshot(folder / "of a run/rank0.pickle")
+    assert main(["show", "of a run"]) == 0
+    assert "not shown" not in capsys.readouterr().out
+    write_report(folder / "of a run/c.sqlite")
+    for rank in range(5):
+        write_trace(folder / f"of a run/rank{rank}.json", rank)
+    assert main(["show", "of a run"]) == 0
+    *_, said, last = capsys.readouterr().out.splitlines()
+    assert said == (
+        "Shown are the files of kind snapshot; not shown:"
+        " 1 file of kind nsys (profkit show 'of a run/c.sqlite');"
+        " 5 files of kind trace (profkit import trace 'of a run')"
+    )
+    assert last == "All of it as a report: profkit import snapshot 'of a run'"
+    assert main(["show", "of a run/c.sqlite"]) == 0
+    assert "not shown" not in capsys.readouterr().out
+
+
 def test_what_is_wrong_with_files_is_said_with_the_answer(folder, capsys):
     (folder / "traces").mkdir()
     write_trace(folder / "traces/rank0.json", 0)
