@@ -177,7 +177,7 @@ def test_the_time_of_operators_is_the_hosts_where_no_device_was_recorded():
          "P states no peak for float"),
         (PART, [kernel(100, 300, op=0), kernel(300, 400, op=-1, name="cutlass_gemm")], {},
          "33.3% of the GPU time is in kernels that multiply matrices"),
-        (PART, [], {"name": "aten::convolution"}, "1 calls of aten::convolution were recorded"),
+        (PART, [], {"name": "aten::convolution"}, "1 call of aten::convolution was recorded"),
     ],
 )  # fmt: skip
 def test_without_all_that_it_takes_there_is_no_mfu(hardware, kernels, extra, reason):

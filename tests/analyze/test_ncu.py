@@ -409,7 +409,7 @@ def test_kernels_that_several_could_be_are_left_apart():
     )
     assert [
         abstention.what for abstention in found.abstentions if "left apart" in abstention.reason
-    ] == ["counters of 1 kernels"]
+    ] == ["counters of 1 kernel"]
     assert len(rows(found)) == 4
     assert found.metrics["measured_share"].value == 0
 
