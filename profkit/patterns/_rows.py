@@ -110,6 +110,16 @@ def parents(cpu_ops: pd.DataFrame, chosen: Chosen) -> Chosen:
     return made[:-1]
 
 
+def calling_again(cpu_ops: pd.DataFrame, chosen: Chosen) -> Chosen:
+    """Choose those of the `chosen` operators that directly enclose one of their own name."""
+    names = np.append(cpu_ops["name"].astype("category").cat.codes.to_numpy(np.int64), -1)
+    above = _position(cpu_ops, cpu_ops, "parent")
+    again = np.append(chosen, False)[above] & (names[above] == names[:-1])
+    made = np.zeros(len(cpu_ops), dtype=bool)
+    made[above[again]] = True
+    return made
+
+
 def belonging(rows: pd.DataFrame, cpu_ops: pd.DataFrame, chosen: Chosen) -> Chosen:
     """Choose the rows of another table whose operator is one of those `chosen`."""
     return np.append(chosen, False)[_position(cpu_ops, rows, "op")]

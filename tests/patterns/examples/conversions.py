@@ -13,5 +13,11 @@ PASSED = {
     "a copy of one type": {
         "cpu_ops": [op(0, "aten::copy_", input_types='["float", "float"]')], "kernels": KERNELS
     },
+    "a number of Python": {
+        "cpu_ops": [
+            op(0, "aten::copy_", input_types='["float", "double", ""]', input_shapes="[[], [], []]")
+        ],
+        "kernels": KERNELS,
+    },
     "types not recorded": {"cpu_ops": [op(0, "aten::copy_")], "kernels": KERNELS},
 }  # fmt: skip
