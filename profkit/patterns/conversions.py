@@ -67,9 +67,9 @@ def _advice(cpu_ops: pd.DataFrame, copies: Chosen, kernels: pd.DataFrame) -> str
             "results it converts back. Parameters stay in FP32, for the optimizer."
         )
     return (
-        "Autocast makes these conversions ({pair}), of FP32 parameters that the optimizer needs: "
-        "enter it once around the whole forward pass, since it converts a weight again after its "
-        "end, and let `torch.compile` fuse the others."
+        "Autocast converts each weight once for as long as it is entered ({pair}): enter it once "
+        "around the forward pass, with a larger batch, and let `torch.compile` fuse conversions "
+        "of activations. Parameters stay in FP32, for the optimizer."
     )
 
 
