@@ -73,7 +73,7 @@ TO_AND_FRO = (torch.float32, torch.bfloat16) * 20
 PROGRAMS = {
     "training under autocast": (
         training(Layers(), is_autocast=True),
-        "Autocast converts each weight once for as long as it is entered (c10::BFloat16 from float)",
+        "Autocast converts each weight once for as long as it is entered (c10::BFloat16 from",
     ),
     "autocast, and more conversions of the program's own": (
         training(Layers(*TO_AND_FRO), is_autocast=True, batch=2048),
