@@ -25,6 +25,8 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 # What is collected stays: going through it again and again takes a fifth of that time.
 gc.disable()
+# Answers are as wide as that says.
+os.environ.pop("COLUMNS", None)
 # Secrets of configurations are kept there.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="profkit-state-")
 # Of profkit alone: what torch has compiled is to be found by the captures.

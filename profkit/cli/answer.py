@@ -1,5 +1,6 @@
 """The answer on a run, for the terminal: its verdict, or else what was found."""
 
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,9 @@ ANALYSES = (
 _VERDICTS = ("kernel_verdict", "memory_verdict", "verdict")
 """Analyses that say, where there is nothing else to say, why there is not."""
 
+_NARROWEST = 60
+"""Characters of a line in which all that a verdict says finds room."""
+
 _FINDINGS = 3
 _NOTES = 3
 _SEVERITIES = (Severity.BAD, Severity.WARN, Severity.INFO)
@@ -31,7 +35,8 @@ _SEVERITIES = (Severity.BAD, Severity.WARN, Severity.INFO)
 def answer(run: RunFolder) -> Iterator[str]:
     """Yield the verdict on a run; where there is none, what was measured and found."""
     if (verdict := verdict_on(run)) is not None:
-        yield from lines(verdict)
+        # As COLUMNS says, else as wide as the terminal; 80 characters into files and pipes.
+        yield from lines(verdict, max(_NARROWEST, shutil.get_terminal_size().columns))
         return
     documents = {path.stem: _document(path) for path in sorted(run.path.glob("analyze/*.json"))}
     if not documents:

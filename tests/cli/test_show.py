@@ -315,6 +315,20 @@ def test_the_verdict_takes_the_place_of_findings(run, capsys):
     ]
 
 
+@pytest.mark.parametrize(("columns", "width"), [("", 80), ("120", 120), ("70", 70), ("9", 60)])
+def test_a_verdict_is_as_wide_as_columns_says(run, capsys, monkeypatch, columns, width):
+    monkeypatch.setenv("COLUMNS", columns)
+    # Words of three letters fill a line to three characters and a space.
+    headline = " ".join(["GPU"] * 90) + "."
+    verdict = Verdict(
+        limiter=Limiter.INPUT, headline=headline, step_ms=0.0, confidence=Confidence.LOW
+    )
+    document(run, "verdict", verdict=verdict)
+    assert main(["show"]) == 0
+    said = capsys.readouterr().out.splitlines()[1:-1]
+    assert width - 4 < max(map(len, said)) <= width
+
+
 def test_programs_of_the_same_command_that_are_left_out_are_counted(run, capsys):
     path = run / "capture/baseline/rep0/capture.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "left_out": 2}))
