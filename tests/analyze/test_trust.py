@@ -69,9 +69,9 @@ WAITING = ("exposed_communication.waiting",)
 CASES = {
     "lost events": (noted("3 events could not be read (near byte 7)."), ()),
     "misplaced kernels": ({"misplaced": 2}, ()),
-    "overlaps": (noted("51 rows end after the row around them: counted as asynchronous."), ()),
+    "overlaps": (noted("51 rows end after the row around them: asynchronous."), ()),
     "repeated steps": (
-        noted("2 steps have the number of an earlier one: all were numbered on in order of time."),
+        noted("2 steps have the number of an earlier one: all were numbered on by time."),
         (),
     ),
     "odd times": (noted("1,005 events end before they begin and count as 0 ns long."), ()),
@@ -98,6 +98,26 @@ def failed(**changes):
     return {
         check.check: check for check in trust.checks(replace(GOOD, **changes)) if not check.passed
     }
+
+
+@pytest.mark.parametrize(
+    ("note", "check"),
+    [
+        ("1 row ends after the row around it: asynchronous, without self time.", "overlaps"),
+        ("1 kernel, copy or set stands in the file twice, with the same times.", "overlaps"),
+        ("1 event ends before it begins and counts as 0 ns long.", "odd times"),
+        (
+            "1 step has the number of an earlier one: all were numbered on by time.",
+            "repeated steps",
+        ),
+        ("1 event without a usable time was left out.", "lost events"),
+    ],
+)
+def test_a_note_on_one_thing_is_known_as_well(note, check):
+    found = {one.check: one for one in trust.checks(replace(GOOD, rows=50, **noted(note)))}
+    assert not found[check].passed
+    said = "1 of 50 operators overlaps without nesting: its time may belong to either."
+    assert found[check].message == (said if check == "overlaps" else note)
 
 
 def test_some_launches_without_work_say_nothing_of_the_others():
@@ -135,7 +155,7 @@ def test_ranks_that_a_trace_states_are_missing_where_no_group_is_known():
         slowed(1.09),
         {"matched": matched(5 * MS, 1000)},
         noted("7 rows ended up to 2 us after the row around them, and were cut."),
-        noted("50 rows end after the row around them: counted as asynchronous."),
+        noted("50 rows end after the row around them: asynchronous."),
         noted("5 events end before they begin and count as 0 ns long."),
     ],
 )
