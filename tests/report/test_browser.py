@@ -186,7 +186,7 @@ def test_five_thousand_rows_are_paged_sorted_and_searched(watched):
     kernels.get_by_role("button", name="Next page").click()
     assert column(kernels, 3)[0] == "5,001"
     kernels.get_by_role("searchbox").fill("add_4999")
-    kernels.get_by_text("1 rows (of 5,000)").wait_for()
+    kernels.get_by_text("1 row (of 5,000)").wait_for()
     assert column(kernels, 1) == ["triton_poi_fused_add_4999"]
 
 

@@ -78,8 +78,7 @@ class _OfRank:
                 agreeing(
                     crossing,
                     f"{{}} range[s] of rank {self.rows.rank} end[s|] after the range around"
-                    " [it|them]:"
-                    " counted as asynchronous, without self time.",
+                    " [it|them]: asynchronous, without self time.",
                 )
             )
         described = self._devices()

@@ -247,10 +247,10 @@ class TableView {
     this.forth.disabled = to >= count;
     this.more.textContent = isWhole ? "Show pages" : "Show all";
     this.more.ariaLabel = `${this.more.textContent}: ${this.table.title}`;
-    const total = this.table.rows.length;
+    const [total, rows] = [this.table.rows.length, count === 1 ? "row" : "rows"];
     const range = count > to - from ? `${from + 1}–${to} of ` : "";
     const kept = count < total ? ` (of ${total.toLocaleString("en-US")})` : "";
-    this.status.textContent = `${range}${count.toLocaleString("en-US")} rows${kept}`;
+    this.status.textContent = `${range}${count.toLocaleString("en-US")} ${rows}${kept}`;
   }
 
   /**

@@ -224,8 +224,9 @@ class Timeline {
 
   /** @param {Scene} scene */
   showLeftOut({ leftOut }) {
+    const many = `${leftOut.slices.toLocaleString("en-US")} slices`;
     this.left.textContent = leftOut.slices
-      ? `${leftOut.slices.toLocaleString("en-US")} slices found no room here: the shortest of the`
+      ? `${leftOut.slices === 1 ? "1 slice" : many} found no room here: the shortest of the`
         + ` CPU threads, none longer than ${human(leftOut.longest_ns, "ns")}. profkit timeline`
         + " writes them all for Perfetto." : "";
     this.left.hidden = leftOut.slices === 0;
