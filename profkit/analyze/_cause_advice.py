@@ -91,8 +91,14 @@ def _of_line(cause: Cause) -> str:
 
 def _not_started(cause: Cause) -> str:
     call = cause.evidence.get("blocked_in", "")
+    longest = milliseconds(float(cause.evidence.get("longest_ns", 0)) / 1e6)
+    if cause.evidence.get("in_graph"):
+        return (
+            f"It is in the middle of a CUDA graph, up to {longest} ms at a time: a node that was "
+            "not recorded works there, or one waits for another GPU. `graph.debug_dump(path)` "
+            "writes down the nodes, after `graph.enable_debug_mode()`."
+        )
     if cause.evidence.get("streams") == 1:
-        longest = milliseconds(float(cause.evidence["longest_ns"]) / 1e6)
         return (
             f"It waits for no other stream, up to {longest} ms at a time: another program has the "
             "GPU, as `nvidia-smi` or `rocm-smi` shows, or its driver sends work in batches, as on "

@@ -36,9 +36,9 @@ def _three_digits(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 99.95 else f"{value:.3g}"  # noqa: PLR2004
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a number of things whose plural ends in s, for example ``1 call`` or ``2 calls``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def counted(count: int, noun: str, plural: str = "s") -> str:
+    """Return a number of things, for example ``1 call`` or ``2 calls``; `plural` is the ending."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}{plural}"
 
 
 def agreeing(count: int, text: str, **words: object) -> str:

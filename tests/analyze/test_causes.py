@@ -247,6 +247,24 @@ def test_launched_work_that_does_not_start_says_on_how_many_streams_it_could_wai
     assert evidence == {"streams": streams, "longest_ns": 400_000}
 
 
+@pytest.mark.parametrize(("last", "is_one_graph"), [(7, True), (8, False)])
+def test_launched_work_that_does_not_start_says_whether_it_is_in_one_graph(last, is_one_graph):
+    """Kernels of one launch are those of a graph; the CPU waits for its end meanwhile."""
+    found = divided(
+        steps=[step(0, 1000)],
+        cpu_ops=[op(0, 0, 990)],
+        kernels=[kernel(7, 5, 300), kernel(last, 700, 1000)],
+        runtime_calls=[
+            call(7, 0, 4, "cudaGraphLaunch"),
+            call(8, 4, 5, "cudaGraphLaunch"),
+            call(9, 6, 990, "cudaStreamSynchronize"),
+        ],
+    )
+    evidence = json.loads(tree(found)["gpu_idle.not_started"]["evidence"])
+    in_graph, blocked = {"in_graph": True, "longest_ns": 400_000}, "cudaStreamSynchronize"
+    assert evidence == (in_graph if is_one_graph else {"blocked_in": blocked})
+
+
 CPU = {
     "steps": [step(0, 1000), step(1100, 2000, 6)],
     "cpu_ops": [

@@ -544,11 +544,14 @@ def test_an_operator_that_runs_on_the_cpu_while_the_gpu_waits_is_named(gaps, sha
         ({"streams": 1, "longest_ns": 363_000}, "no other stream, up to 0.363 ms at a time"),
         ({"streams": 2, "longest_ns": 363_000}, "an event of another stream"),
         ({"blocked_in": "cudaFree"}, "The CPU is blocked in cudaFree meanwhile"),
+        ({"in_graph": True, "longest_ns": 363_000}, "a CUDA graph, up to 0.363 ms at a time"),
     ],
 )
 def test_work_that_does_not_start_on_the_only_stream_waits_for_no_other(evidence, says):
     times = {"gpu_computing": 40, "gpu_idle.not_started": 60}
-    (action,) = on(times, about={"gpu_idle.not_started": ("", evidence)}).actions
+    found = on(times, about={"gpu_idle.not_started": ("", evidence)})
+    assert found.limiter is Limiter.WAITING
+    (action,) = found.actions
     assert says in action.advice
 
 

@@ -421,4 +421,4 @@ def test_the_program_goes_on_when_the_recording_has_ended(capture, tmp_path_fact
     assert len(made.steps()) == 4
     tables, _, notes = converted(made, out)
     assert len(read(tables, "os_calls")) > 0
-    assert any("None of the 4 steps of rank 0 lies in what was recorded" in note for note in notes)
+    assert any("No step of rank 0, of 4, lies in what was recorded" in note for note in notes)

@@ -25,6 +25,7 @@ IN_OPERATORS = "in_operators_share"
 _MOST_PARTS = 8
 _LEAST_PART = 0.01
 _PLACE_SHARE = 0.2
+_MOSTLY = 0.5
 
 
 @dataclass(kw_only=True)
@@ -178,16 +179,28 @@ def _evidence(rank: RecordedRank, name: str, spans: Intervals) -> Evidence:
 
 
 def _blocked_meanwhile(rank: RecordedRank, spans: Intervals) -> Evidence:
-    """Return the call in which the CPU waited while what it had launched did not start.
+    """Return what held up what had been launched.
 
-    Without one, how long the GPU waited at most, and how many streams it has.
+    A CUDA graph, if it is between two of its kernels; else the call in which the CPU waited;
+    without one, how many streams the GPU has. And how long the GPU waited at most.
     """
+    longest = int((spans[:, 1] - spans[:, 0]).max())
+    if intervals.total(spans[_within_graphs(rank, spans)]) > _MOSTLY * intervals.total(spans):
+        return {"in_graph": True, "longest_ns": longest}
     inside = np.where(rank.blocked, intervals.overlap(rank.call_spans, spans), 0)
     if not len(inside) or inside.max() < _PLACE_SHARE * intervals.total(spans):
         streams = rank.kernels[["device", "stream"]].drop_duplicates()
-        longest = int((spans[:, 1] - spans[:, 0]).max())
         return {"streams": len(streams), "longest_ns": longest}
     return {"blocked_in": str(rank.calls["name"].iloc[int(inside.argmax())])}
+
+
+def _within_graphs(rank: RecordedRank, spans: Intervals) -> NDArray[np.bool_]:
+    """Tell which spans lie between two kernels of one launch, which is that of a CUDA graph."""
+    order = np.argsort(rank.kernel_spans[:, 0])
+    of_launch = rank.kernels["correlation"].to_numpy(np.int64)[order]
+    after = np.searchsorted(rank.kernel_spans[order, 0], spans[:, 1])
+    before, after = of_launch[(after - 1).clip(min=0)], of_launch[after.clip(max=len(order) - 1)]
+    return np.asarray((before == after) & (after > 0))
 
 
 def _copies(rank: RecordedRank, rows: NDArray[np.bool_]) -> Evidence:

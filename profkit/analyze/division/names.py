@@ -40,6 +40,7 @@ _LIMITERS = {
     "loading_data": Limiter.INPUT,
     IN_CALL: Limiter.WAITING,
     NO_REQUEST: Limiter.WAITING,
+    "not_started": Limiter.WAITING,
     "not_recorded": Limiter.UNKNOWN,
     "start_up": Limiter.UNKNOWN,
 }

@@ -153,6 +153,12 @@ class Job:
         return self.launcher.container.engine != "none"
 
 
+def counting_passes(job: Job) -> Job:
+    """Return the capture with each forward pass of the program as a step."""
+    workload = job.spec.workload["workload"] | {"step": "forward"}
+    return replace(job, spec=replace(job.spec, workload=job.spec.workload | {"workload": workload}))
+
+
 def prepare(spec: Spec, run_settings: RunSettings) -> Job:
     """Return the capture of `spec`; raises `ConfigError` for settings that do not fit."""
     spec = chosen_ranks.settled(spec)

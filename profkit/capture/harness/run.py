@@ -17,7 +17,7 @@ from profkit.capture.harness.followed import found_ranks, request
 from profkit.capture.harness.followed.found_ranks import FoundRanks
 from profkit.capture.harness.foreground import Foreground
 from profkit.capture.harness.hosts import host_reports
-from profkit.capture.harness.job import Job
+from profkit.capture.harness.job import Job, counting_passes
 from profkit.capture.harness.launch import ProcessEnd, launch
 from profkit.capture.harness.machine import (
     conditions,
@@ -103,6 +103,11 @@ def _captured(job: Job) -> Outcome:
         capture_json.clear(out)
         with host_reports.announced_start(out, job.node):
             collected = _collect(job)
+            if passes := found_ranks.only_passes(collected.followed, collected.ended.exit_code):
+                capture_json.clear(out)
+                collected = _collect(counting_passes(job))
+                collected.followed[found_ranks.UNSTEPPED] = passes
+                warnings.append(found_ranks.made_no_step(passes))
         result = collected.outcome
         warnings += _warnings(job, collected)
     about = {
@@ -133,15 +138,14 @@ def record_lost(job: Job, exit_code: int, reason: str, started: datetime) -> Out
     host_reports.withdraw_start(spec.folder)
     scratch.remove(job)
     found = _found_ranks(job)
-    ranks, named_by = found.ranks, found.named_by
-    places = clock.collect(spec.folder, ranks)
+    places = clock.collect(spec.folder, found.ranks)
     result = Outcome(status="error", reason=reason)
     about = {
         **asdict(result),
         "started": started.isoformat(),
         "elapsed_s": round((datetime.now(UTC) - started).total_seconds(), 3),
         "exit_code": exit_code,
-        "ranks_named_by": named_by,
+        "ranks_named_by": found.named_by,
         "nodes": [],
         "places": places,
         **found.facts,
@@ -153,7 +157,7 @@ def record_lost(job: Job, exit_code: int, reason: str, started: datetime) -> Out
         ],
         "conditions": {},
     }
-    _write_record(job, about, ranks)
+    _write_record(job, about, found.ranks)
     return result
 
 
@@ -197,8 +201,7 @@ def _collect(job: Job) -> CollectedResult:
     finishing_notes = job.tool.finish(out)
     profiled = job.profiled(ranks)
     if job.launcher.finds_ranks and isinstance(job.tool, Wrapper) and ranks:
-        shared = job.tool.share_out(out, ranks[0], found.processes)
-        profiled = [rank.label for rank in shared]
+        profiled = [one.label for one in job.tool.share_out(out, ranks[0], found.processes)]
     labels = {rank.label: rank.label in profiled for rank in ranks}
     raw = scratch.record(out)
     converted = [file["name"] for host in raw for file in host["files"]]

@@ -3,7 +3,6 @@
 import functools
 import sys
 import threading
-import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -13,10 +12,7 @@ from typing import Any, Self
 import torch
 from torch import nn, optim
 from torch._compile import _disable_dynamo
-from torch.nn.modules.module import (
-    register_module_forward_hook,
-    register_module_forward_pre_hook,
-)
+from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
@@ -24,12 +20,13 @@ from torch.optim.optimizer import (
 
 from profkit import marks
 from profkit.core.formatting import counted
+from profkit.workloads.automatic.called_modules import has_weights, is_in_module, once_after
 from profkit.workloads.automatic.forward_passes import ForwardPasses
 from profkit.workloads.automatic.step_ends import Round, StepEnds, StepKind
 
 _ENGINES = "deepspeed.runtime.engine"
-_QUANTIZED = ".quantized."
-"""In the names of PyTorch's modules with quantized layers."""
+_MANY_PASSES = 1000
+"""An evaluation before a training has fewer, mostly: after as many, none is waited for."""
 
 _COMPILED = r"Using `torch\.compile\(module\)` when there are global hooks"
 
@@ -40,8 +37,8 @@ class StepHooks(ExitStack):
     Training: a step ends when an optimizer has stepped, or when a GradScaler has skipped that for
     infinite gradients. Optimizers inside an optimizer or inside DeepSpeed's engine are parts of
     its step. Inference: each call of the outermost module with weights is a step, on any thread, as
-    servers answer on several. With neither, as where tensors are updated by hand, a step ends with
-    each backward pass.
+    servers answer on several; also behind `_MANY_PASSES` in which an optimizer has not stepped.
+    With neither, as where tensors are updated by hand, a step ends with each backward pass.
 
     Steps of a training are those of one thread: the one that makes the model, or another one that
     calls a module with gradients first.
@@ -56,6 +53,8 @@ class StepHooks(ExitStack):
         self.expected_round = expected_round
         self.is_training = kind == "optimizer"
         self.first_passes = 0
+        self.unstepped_passes = 0
+        """Calls of a model, while there is an optimizer that has made no step."""
         self.step_ends = StepEnds(expected_round, has_rounds=self.is_training)
         self.passes = ForwardPasses()
         self.open: list[object] = []
@@ -224,7 +223,7 @@ class StepHooks(ExitStack):
         if torch.compiler.is_compiling():
             return
         del args
-        if self._is_part(threading.get_ident()) or not _has_weights(module):
+        if self._is_part(threading.get_ident()) or not has_weights(module):
             return
         with self.lock:
             self._begin_pass(module)
@@ -242,7 +241,7 @@ class StepHooks(ExitStack):
         if thread != self.thread and only_uses and not self._is_forward_a_step():
             return True
         # Its outer module may have been called while a pass on another thread kept the hook away.
-        return thread != threading.main_thread().ident and _is_in_module()
+        return thread != threading.main_thread().ident and is_in_module()
 
     def _begin_pass(self, module: nn.Module) -> None:
         is_step = self._is_forward_a_step()
@@ -251,6 +250,8 @@ class StepHooks(ExitStack):
         self.has_called_module = True
         self._find_engine()
         self._catch_up()
+        if not (is_step or self.is_training):
+            self._count_unstepped()
         if threading.current_thread() is threading.main_thread() and not self.has_several_threads:
             self._ignore_forward()
         if is_step and self.kind == "auto":
@@ -267,7 +268,15 @@ class StepHooks(ExitStack):
             phase = ExitStack()
             phase.enter_context(marks.observed_phase(name))
             self.calling_threads.add(threading.get_ident())
-            _once_after(module, lambda: self._after_forward(module, phase, is_step=is_step))
+            once_after(module, lambda: self._after_forward(module, phase, is_step=is_step))
+
+    def _count_unstepped(self) -> None:
+        self.unstepped_passes += 1
+        if self.unstepped_passes == _MANY_PASSES and self.kind == "auto":
+            marks.note(
+                f"The optimizer made no step in {_MANY_PASSES} forward passes: from then on each of"
+                " them counts as a step; workload.step=optimizer waits for the optimizer."
+            )
 
     def _choose_thread(self) -> None:
         """Follow the thread that calls a module, if the one that is followed has made no step."""
@@ -293,7 +302,8 @@ class StepHooks(ExitStack):
 
     def _is_forward_a_step(self) -> bool:
         if self.kind == "auto":
-            return not self.is_training and not _is_optimizer_made()
+            waits = self.unstepped_passes < _MANY_PASSES and _is_optimizer_made()
+            return not (self.is_training or waits)
         return self.kind == "forward"
 
     def _as_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -351,41 +361,6 @@ class StepHooks(ExitStack):
         original = getattr(owner, name)
         setattr(owner, name, wrapper(original))
         self.callback(setattr, owner, name, original)
-
-
-def _once_after(module: nn.Module, act: Callable[[], None]) -> None:
-    """Call `act` after the call of `module` that has just begun, even if it fails."""
-    thread = threading.get_ident()
-
-    def hook(called: nn.Module, *args: object) -> None:
-        del args
-        if called is not module or threading.get_ident() != thread:
-            return
-        handle.remove()
-        act()
-
-    if isinstance(module, torch.jit.ScriptModule):
-        # It takes no hook of its own.
-        handle = register_module_forward_hook(hook, always_call=True)
-    else:
-        handle = module.register_forward_hook(hook, always_call=True)
-
-
-def _has_weights(module: nn.Module) -> bool:
-    """Say whether `module` is a model; those without weights only transform or compare."""
-    if next(module.parameters(), None) is not None:
-        return True
-    # Frozen and quantized, they are no parameters.
-    if isinstance(module, torch.jit.ScriptModule):
-        return True
-    return any(_QUANTIZED in type(part).__module__ for part in module.modules())
-
-
-def _is_in_module() -> bool:
-    """Say whether the call of a module that has just begun is inside that of another one."""
-    call = nn.Module._call_impl.__code__  # noqa: SLF001 - every call of a module runs it
-    frames = (frame for frame, _ in traceback.walk_stack(None))
-    return sum(frame.f_code is call for frame in frames) > 1
 
 
 def _is_optimizer_made() -> bool:

@@ -316,6 +316,24 @@ def test_threads_that_act_with_the_model_are_no_part_of_its_training(watcher):
     assert watcher.notes == []
 
 
+def test_an_optimizer_that_makes_no_step_in_many_passes_is_waited_for_no_more(watcher, monkeypatch):
+    monkeypatch.setattr(step_hooks, "_MANY_PASSES", 3)
+    model = network()
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    with StepHooks("auto"), torch.no_grad():
+        for _ in range(5):
+            lost(model)
+    assert marks.steps_seen() == 2
+    (note,) = watcher.notes
+    assert note.startswith("The optimizer made no step in 3 forward passes: from then on each")
+    marks.begin_anew(watcher)
+    with StepHooks("optimizer"):
+        for _ in range(5):
+            lost(model).backward()
+        optimizer.step()
+    assert marks.steps_seen() == 1
+
+
 @pytest.mark.usefixtures("watcher")
 def test_tracing_a_model_is_no_step_of_it():
     marks.mark_too(record_function)

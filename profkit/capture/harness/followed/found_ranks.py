@@ -1,7 +1,7 @@
 """Settle which processes of a followed command were its ranks, and name their files so."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from profkit.core.secret_masking import Masker
 from profkit.process import parent_watch
 
 _SHOWN = 120
+UNSTEPPED = "unstepped_passes"
+"""In `FoundRanks.facts`: calls of a model while there was an optimizer that has made no step."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,10 +93,23 @@ def settle(out: Path, parallel: Parallel, named: int = 1, replacing: str = "") -
             "launched_by": chosen[0].launcher if chosen else "",
             "numbered_by": chosen[0].numbered_by if chosen else "",
             **left_out,
-            **(_step_facts(chosen[0]) if chosen else {}),
+            **(_step_facts(chosen[0]) if chosen else _unstepped(records)),
         },
         notes=notes,
         lack="" if chosen else _lack(out, records, replacing),
+    )
+
+
+def only_passes(facts: Mapping[str, Any], exit_code: int | None) -> int:
+    """Return how many forward passes a program made that ended well without a step, else 0."""
+    return int(facts.get(UNSTEPPED, 0)) if exit_code == 0 else 0
+
+
+def made_no_step(passes: int) -> str:
+    """Return what readers should know of steps that are forward passes."""
+    return (
+        f"The optimizer made no step in {counted(passes, 'forward pass', 'es')}: the program was"
+        " started once more, with each of them as a step."
     )
 
 
@@ -102,6 +117,12 @@ def _step_facts(record: ProcessRecord) -> dict[str, Any]:
     """Return what is special about the steps of `record`."""
     facts = {"step_is": record.step_is, "first_passes": record.first_passes}
     return {name: fact for name, fact in (facts | {"round": record.round}).items() if fact}
+
+
+def _unstepped(records: Sequence[ProcessRecord]) -> dict[str, Any]:
+    """Return how often the model was called, in the process that did so most, if it was."""
+    passes = max((record.unstepped_passes for record in records), default=0)
+    return {UNSTEPPED: passes} if passes else {}
 
 
 def _counted(out: Path, record: ProcessRecord) -> ProcessRecord:

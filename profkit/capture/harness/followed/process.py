@@ -278,6 +278,7 @@ class FollowedProcess:
         self.record.is_training = self.step_hooks.is_training
         self.record.step_is = self.step_hooks.step_is
         self.record.first_passes = self.step_hooks.first_passes
+        self.record.unstepped_passes = self.step_hooks.unstepped_passes
         if (step := self.step_hooks.step_ends.confirmed) is not None:
             self.record.round = asdict(step)
         self.record.write(self.spec.folder)

@@ -79,6 +79,9 @@ class ProcessRecord:
     first_passes: int = 0
     """Passes of a model before there was an optimizer, which are a part of its first step."""
 
+    unstepped_passes: int = 0
+    """Passes of a model while there was an optimizer that has made no step."""
+
     round: dict[str, Any] | None = None
     """What a step of several optimizers was, if that is known."""
 

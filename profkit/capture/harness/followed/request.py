@@ -60,7 +60,7 @@ def of(spec: Spec, tool: Tool) -> FollowRequest:
     return FollowRequest(
         tool=tool,
         parallel=spec.parallel,
-        step="optimizer" if step == "auto" and known.get("first_passes") else step,
+        step=_found(known) if step == "auto" else step,
         samples=workload.get("samples") or -1,
         round=_round(known),
         stop_after=workload.get("stop_after") or 0,
@@ -75,6 +75,13 @@ def _of_baseline(spec: Spec) -> dict[str, Any]:
 
     path = spec.folder.parents[1] / _BASELINE / _FIRST / capture_json.NAME
     return {} if path.parent == spec.folder or not path.is_file() else read_capture(path)
+
+
+def _found(known: Mapping[str, Any]) -> StepKind:
+    """Return what the steps are, if that is `known`."""
+    if known.get("first_passes"):
+        return "optimizer"
+    return "forward" if known.get("unstepped_passes") else "auto"
 
 
 def _round(known: Mapping[str, Any]) -> Round | None:

@@ -2,12 +2,14 @@
 
 import gzip
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from profkit.capture.harness.record import capture_json
 
+PROGRAMS = Path(__file__).parents[3] / "programs"
 KINDS = ("sources.json", "steps.json")
 
 
@@ -157,6 +159,29 @@ def test_each_answer_of_a_server_is_a_step_whatever_thread_it_is_on(followed, to
         # Two in each of three steps.
         assert len(layers) == 6
         assert len({event["tid"] for event in layers}) == 3
+
+
+def test_forward_passes_are_the_steps_of_a_program_whose_optimizer_makes_none(
+    capture, followed, plainly, tmp_path
+):
+    command = f"{sys.executable} {PROGRAMS / 'evaluating.py'}"
+    behaviour = {
+        "workload": {"name": "script", "command": command},
+        "launcher": {"name": "command"},
+    }
+    made = capture("baseline", tmp_path / "whole", {}, world_size=1, **behaviour)
+    assert (made.record["status"], made.record["reason"]) == ("ok", "")
+    assert len(made.steps()) == 7
+    assert made.record["step_is"] == "forward pass"
+    (warning,) = (text for text in made.record["warnings"] if "made no step" in text)
+    assert warning.startswith("The optimizer made no step in 7 forward passes: the program was")
+    # What comes after knows it from the first call on.
+    first = followed("python evaluating.py")
+    assert first.found.lack
+    known = {"attempt": 1, "status": "ok", "reason": "", "settings": {}, "workload": {}}
+    capture_json.write(first.out, known | first.found.facts)
+    later = followed("python evaluating.py", "torch_profiler")
+    assert (later.steps, later.printed) == ([7], plainly("evaluating.py"))
 
 
 def test_a_command_without_torch_or_without_a_step_says_what_to_do(followed):

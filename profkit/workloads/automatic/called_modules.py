@@ -1,0 +1,47 @@
+"""Calls of modules, as PyTorch's hooks see them."""
+
+import threading
+import traceback
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.nn.modules.module import register_module_forward_hook
+
+_QUANTIZED = ".quantized."
+"""In the names of PyTorch's modules with quantized layers."""
+
+
+def once_after(module: nn.Module, act: Callable[[], None]) -> None:
+    """Call `act` after the call of `module` that has just begun, even if it fails."""
+    thread = threading.get_ident()
+
+    def hook(called: nn.Module, *args: object) -> None:
+        del args
+        if called is not module or threading.get_ident() != thread:
+            return
+        handle.remove()
+        act()
+
+    if isinstance(module, torch.jit.ScriptModule):
+        # It takes no hook of its own.
+        handle = register_module_forward_hook(hook, always_call=True)
+    else:
+        handle = module.register_forward_hook(hook, always_call=True)
+
+
+def has_weights(module: nn.Module) -> bool:
+    """Say whether `module` is a model; those without weights only transform or compare."""
+    if next(module.parameters(), None) is not None:
+        return True
+    # Frozen and quantized, they are no parameters.
+    if isinstance(module, torch.jit.ScriptModule):
+        return True
+    return any(_QUANTIZED in type(part).__module__ for part in module.modules())
+
+
+def is_in_module() -> bool:
+    """Say whether the call of a module that has just begun is inside that of another one."""
+    call = nn.Module._call_impl.__code__  # noqa: SLF001 - every call of a module runs it
+    frames = (frame for frame, _ in traceback.walk_stack(None))
+    return sum(frame.f_code is call for frame in frames) > 1
