@@ -42,6 +42,13 @@ def headline(limiter: Limiter, causes: Sequence[Cause], step_ms: float, per: str
     return _short(text)
 
 
+def of_time_outside(actions: Sequence[Action]) -> str:
+    """Return the sentence on an action beside the steps, "" if there is none."""
+    return "".join(
+        f"{action.title}: {milliseconds(action.gain_ms)} ms for each." for action in actions
+    )
+
+
 def of_some_steps(
     actions: Sequence[Action], limiter: Limiter, step_ms: float, *, is_typical: bool
 ) -> str:

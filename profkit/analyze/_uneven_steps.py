@@ -11,7 +11,10 @@ from profkit.analyze.shared.step_times import (
 )
 from profkit.core.formatting import duration
 from profkit.core.result import Result
-from profkit.core.verdict import Trust
+from profkit.core.verdict import Action, Trust
+
+_MOST = 0.5
+_NS_PER_MS = 1e6
 
 
 def between_steps(steps: Result | None) -> Iterator[Trust]:
@@ -22,6 +25,26 @@ def between_steps(steps: Result | None) -> Iterator[Trust]:
             "and all causes, leave that out."
         )
         yield Trust(check="between steps", passed=False, message=message)
+
+
+def outside_steps(steps: Result | None) -> list[Action]:
+    """Return what to do where most of the time passes between steps, as one action or none."""
+    found = steps.metrics.get(BETWEEN_STEPS) if steps else None
+    step = steps.metrics.get("step_time_ns") if steps else None
+    if found is None or step is None or found.value < _MOST:
+        return []
+    return [
+        Action(
+            cause="",
+            title="Most of the time passes between steps",
+            advice=(
+                f"It is {found.value:.0%}, as of evaluation, checkpoints or logs: do that less "
+                "often, or with fewer batches. `+tool=py_spy` shows its lines."
+            ),
+            gain_ms=step.value * found.value / (1 - found.value) / _NS_PER_MS,
+            source="https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
+        )
+    ]
 
 
 def growing_steps(steps: Result | None) -> Iterator[Trust]:

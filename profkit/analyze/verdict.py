@@ -7,11 +7,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from profkit.analyze._actions_of_patterns import with_known_causes
-from profkit.analyze._headline import PER_STEP, PER_TRACED_STEP, RECORDED, headline, of_some_steps
+from profkit.analyze._headline import (
+    PER_STEP,
+    PER_TRACED_STEP,
+    RECORDED,
+    headline,
+    of_some_steps,
+    of_time_outside,
+)
 from profkit.analyze._late_rank import WAITING, is_last_recorded, with_late_rank
 from profkit.analyze._memory_growth import with_growth
 from profkit.analyze._record_more import record_more
-from profkit.analyze._uneven_steps import between_steps, growing_steps, uneven_steps
+from profkit.analyze._uneven_steps import (
+    between_steps,
+    growing_steps,
+    outside_steps,
+    uneven_steps,
+)
 from profkit.analyze._worthwhile import in_order, likely_ms, worthwhile
 from profkit.analyze.base import Behaviour, analysis
 from profkit.analyze.division import gpu, names
@@ -122,13 +134,16 @@ def _of_time(
         chosen = [record_more(_largest_unknown(mine), failed, behaviour)]
     confidence = _confidence(checks)
     doubts = () if is_last_recorded(stragglers, rows) else checks
+    outside = outside_steps(unprofiled)
+    chosen = [*outside, *chosen][: config.actions]
     chosen = [_no_surer(_without_ranks(action, doubts), confidence) for action in chosen]
     step = unprofiled.metrics.get("step_time_ns") if unprofiled else None
     per = PER_STEP if step is None or overhead_ms else PER_TRACED_STEP
     is_whole = any(missing.what == SINGLE_STEPS for missing in causes.abstentions)
     return Verdict(
         limiter=limiter,
-        headline=of_some_steps(chosen, limiter, traced_ms, is_typical=is_typical)
+        headline=of_time_outside(outside)
+        or of_some_steps(chosen, limiter, traced_ms, is_typical=is_typical)
         or headline(limiter, mine, traced_ms, RECORDED if is_whole else per),
         step_ms=traced_ms if step is None else step.value / _NS_PER_MS,
         is_unprofiled=step is not None,

@@ -206,10 +206,8 @@ def _gpus(tool: str, tables: Path) -> list[str]:
     """Return the name of each kind of GPU that the files describe, in the order of the devices."""
     if "devices" not in produced(tool):
         return []
-    # `pq.read_table` would load pandas, which takes as long as a small conversion.
-    with pq.ParquetFile(tables / "devices.parquet") as file:
-        names = file.read(columns=["name"])["name"].to_pylist()
-    return [name for name in dict.fromkeys(names) if name]
+    with pq.ParquetFile(tables / "devices.parquet") as file:  # `read_table` would load pandas
+        return [*filter(None, dict.fromkeys(file.read(columns=["name"])["name"].to_pylist()))]
 
 
 def _damaged_files(captures: Iterable[Path]) -> dict[Path, str]:

@@ -13,7 +13,7 @@ from profkit.core.result import Abstention, Finding, Metric, Result, Severity, T
 from profkit.core.verdict import Confidence, Limiter, MemoryVerdict
 from profkit.planning.cache import load
 from profkit.report import verdict_text
-from profkit.report.verdict_text import step_time
+from profkit.report.verdict_text import gain, step_time
 from profkit.testing import run
 
 COLUMNS = (
@@ -152,6 +152,21 @@ def test_time_that_passes_between_steps_is_said_first():
         "87% of the time passes between steps, as in evaluation: the step time, and all causes, "
         "leave that out."
     )
+
+
+@pytest.mark.parametrize(("share", "is_most"), [(0.8, True), (0.4, False)])
+def test_where_most_time_passes_between_steps_that_is_the_answer(share, is_most):
+    metrics = {
+        "between_steps_share": Metric(value=share, unit="share", title="Between"),
+        "step_time_ns": Metric(value=100e6, unit="ns", title="Step time"),
+    }
+    found = judged(
+        causes=causes({"python": 100}), steps=Result(metrics=metrics), unprofiled=[{"step": 0}]
+    )
+    said = "Most of the time passes between steps: 400 ms for each."
+    assert (found.headline == said) == is_most
+    shown = [gain(action, found.traced_ms) for action in found.actions]
+    assert (shown[:1] == ["up to 400 ms per step less, on average"]) == is_most
 
 
 def test_steps_that_grow_are_said_before_all_but_the_time_between_steps():
