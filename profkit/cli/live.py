@@ -91,9 +91,11 @@ class View:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Give the terminal back."""
+        """Give the terminal back, at the beginning of a line."""
         if self._live:
             self._live.stop()
+        if self._printed.is_within_line:
+            sys.stdout.write("\n")
 
     def show(self, events: Path, jobs: "JobCounts") -> None:
         """Read the lines added to the file `events`, and draw them."""

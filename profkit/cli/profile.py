@@ -1,10 +1,14 @@
 """``profkit profile [OVERRIDES] -- COMMAND...``: run any command as typed, and say what is slow."""
 
 import argparse
+import array
+import fcntl
 import os
 import shlex
 import sys
+import termios
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from profkit.cli import run
 from profkit.cli.loudness import add_loudness
@@ -13,6 +17,7 @@ from profkit.core.errors import ConfigError
 from profkit.planning.command_line import as_override
 from profkit.workloads.runtime import command_words
 
+_INPUT = 0
 _ENOUGH_STEPS = 20
 """Steps after which the program is ended: some to warm up, those that are recorded, and others to
 compare their time with."""
@@ -52,12 +57,27 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--cores", type=run.number_of_cores, default=os.cpu_count())
     add_loudness(parser)
     args = parser.parse_intermixed_args(own)
+    if _has_input():
+        sys.stderr.write(
+            "note: what stands in the standard input is not passed on to the program, which is"
+            " started more than once: give it the name of a file instead\n"
+        )
     chosen = overrides(args.overrides, words, is_whole=args.all, is_thorough=args.thorough)
     with linked_program() as link:
         status = run.produce(chosen, (), args, link)
     if not (status or args.quiet):
         sys.stdout.writelines(f"{line}\n" for line in _offers(args))
     return status
+
+
+def _has_input() -> bool:
+    """Say whether anything can be read of the standard input, but what a person types."""
+    if os.isatty(_INPUT):
+        return False
+    waiting = array.array("i", [0])
+    with suppress(OSError):  # a descriptor that is closed, or of what has no such number
+        fcntl.ioctl(_INPUT, termios.FIONREAD, waiting)
+    return waiting[0] > 0
 
 
 def _offers(args: argparse.Namespace) -> Iterator[str]:

@@ -1,10 +1,11 @@
 """The command ``profkit profile``."""
 
+import os
 import shlex
 
 import pytest
 
-from profkit.cli import main
+from profkit.cli import main, profile
 from profkit.cli.profile import overrides
 from profkit.core.errors import ConfigError
 from profkit.planning.cache import load
@@ -68,6 +69,19 @@ def test_another_workload_is_refused(given):
 def test_a_command_that_is_missing_is_an_error(capsys):
     assert main(["profile", "batch=2", "--"]) == 1
     assert "profkit profile -- python train.py" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", [b"", b"1\n2\n"])
+def test_it_is_said_that_what_is_piped_in_is_not_passed_on(monkeypatch, capsys, given):
+    reading, writing = os.pipe()
+    os.write(writing, given)
+    monkeypatch.setattr(profile, "_INPUT", reading)
+    monkeypatch.setattr(profile.run, "produce", lambda *_: 0)
+    assert main(["profile", "-q", "--", "python", "train.py"]) == 0
+    note = "note: what stands in the standard input is not passed on to the program"
+    assert capsys.readouterr().err.startswith(note) == bool(given)
+    os.close(reading)
+    os.close(writing)
 
 
 def test_a_program_in_the_standard_input_is_refused(capsys):

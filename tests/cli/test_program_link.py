@@ -2,13 +2,17 @@
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from profkit.capture.harness.foreground import Foreground
+from profkit.cli.live import View
 from profkit.cli.program_link import linked_program
+from tests.waiting import until
 
 
 def printed(link, length):
@@ -25,6 +29,17 @@ def test_what_programs_print_arrives_one_after_the_other():
             Path(Foreground.of(link.variables).output).write_bytes(text)
             assert printed(link, len(text)) == text
         assert link.take() == b""
+
+
+@pytest.mark.parametrize("text", [b"half a line", b"a line\n"])
+def test_what_follows_a_program_begins_a_line(capfd, text, tmp_path):
+    with linked_program() as link:
+        Path(Foreground.of(link.variables).output).write_bytes(text)
+        with View(verbose=False, link=link) as view:
+            until(lambda: link.printed)
+            view.show(tmp_path / "events", SimpleNamespace(total=0, captures=0))
+        sys.stdout.write("the answer\n")
+    assert capfd.readouterr().out == f"{text.decode().rstrip()}\nthe answer\n"
 
 
 def test_an_interrupt_ends_the_program_and_the_next_one_all():
