@@ -9,11 +9,16 @@ from profkit.patterns._shapes import MATRIX, operands, shape
 from profkit.patterns.base import Match, Step, pattern
 
 _OF_MODULE = r"^aten::_native_multi_head_attention$"
+_DROPOUT = r"^aten::(?:native_dropout|bernoulli_)$"
 _PRODUCT, _SOFTMAX = r"^aten::(?:bmm|baddbmm)$", r"^aten::_softmax(?:_backward_data)?$"
 
 _USE = (
     "Use `torch.nn.functional.scaled_dot_product_attention`{}: it keeps no matrix of scores in "
     "memory."
+)
+_USE_WITHOUT_DROPOUT = (
+    "Use `torch.nn.functional.scaled_dot_product_attention`{} with `dropout_p=0`: it keeps no "
+    "matrix of scores in memory, but with dropout no CPU has a kernel for it."
 )
 _CALL_WITHOUT = (
     "Call `nn.MultiheadAttention` with `need_weights=False`{}: it then uses "
@@ -40,10 +45,12 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     where = place(cpu_ops, found)
     chosen = inside(cpu_ops, between)
     in_module = bool(inside(cpu_ops, having(cpu_ops, _OF_MODULE))[found].all())
+    drops = kernels.empty and (between & having(cpu_ops, _DROPOUT)).any()
+    use = _USE_WITHOUT_DROPOUT if drops else _USE
     widest = max((shape(str(text)) for text in cpu_ops["input_shapes"][found]), default=[])
     return Match(
         cause=cause(cpu_ops, inside(cpu_ops, found), kernels),
-        advice=(_CALL_WITHOUT if in_module else _USE).format(f" in {where}" if where else ""),
+        advice=(_CALL_WITHOUT if in_module else use).format(f" in {where}" if where else ""),
         gain_ns=time(cpu_ops, chosen, kernels),
         place=where,
         confidence=Confidence.HIGH,
