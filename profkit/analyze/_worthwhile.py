@@ -9,6 +9,7 @@ from profkit.analyze._cause_advice import actions
 from profkit.analyze.division import names
 from profkit.core.verdict import Action, Cause, Confidence, Limiter
 
+_UNNAMED = "work_beside_the_model"
 _NO_LESS = 0.5
 _UNSURE = 0.5
 
@@ -27,7 +28,10 @@ def worthwhile(
     found, explained = of_patterns(spoken, [row for row in rows if not row["in_steps"]])
     left = _without_gains(_without_parts_of(spoken, explained), found)
     known = [*found, *actions(left, explained)]
-    known += of_some_steps(row for row in rows if row["in_steps"])
+    seldom = of_some_steps(row for row in rows if row["in_steps"])
+    # What says of a line only that it works beside the model says nothing new of it.
+    places = {action.place for action in known if action.place}
+    known += [one for one in seldom if one.pattern != _UNNAMED or one.place not in places]
     least = {
         Confidence.HIGH: least_ms,
         Confidence.MEDIUM: least_unsure_ms,

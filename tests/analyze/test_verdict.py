@@ -480,6 +480,14 @@ def test_what_happens_in_some_steps_is_spread_over_all_and_may_be_the_limiter():
     assert small.headline == "cpu_operators 35 of 40 ms per step."
 
 
+@pytest.mark.parametrize(("line", "count"), [("train.py(9): save", 1), ("train.py(8): log", 2)])
+def test_a_line_that_is_known_by_name_does_not_work_beside_the_model_as_well(line, count):
+    saved = match("python", 20, place="train.py(9): save")
+    _, *rest = match("python", 15, place=line, in_steps="4 of 12")
+    found = on({"python": 60}, matches=[saved, ("work_beside_the_model", *rest)])
+    assert len(found.actions) == count
+
+
 def test_a_line_with_an_action_of_its_own_keeps_the_rest_of_its_time():
     times = {"cpu_operators.aten::mm": 60, "cpu_operators.aten::fill_": 40}
     line = {"place": "train.py(9): embed"}
