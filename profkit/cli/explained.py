@@ -16,6 +16,7 @@ from profkit.core.errors import InputError
 from profkit.core.formatting import counted, milliseconds, shortened, size
 
 _MS = 1e6
+_LARGE = 0.2
 _BARS = 3
 _SMALL = 0.02
 EXPLAINED = frozenset({"step_time", "peak_memory"})
@@ -131,7 +132,9 @@ def _of_time(found: Waterfall) -> Iterator[str]:
         )
     bars = found.largest(_BARS)
     if not bars:
-        yield "  no cause differs by more than chance"
+        is_large = abs(found.difference_ms) > _LARGE * max(found.before_ms, found.after_ms)
+        why = ": traced steps vary too much to tell which; repeat on an idle machine"
+        yield f"  no cause differs by more than chance{why if is_large else ''}"
     yield from map(_line, bars)
     if found.launches_differ:
         before, after = map(milliseconds, found.launching_ms)

@@ -5,7 +5,8 @@ import sys
 from collections.abc import Sequence
 
 from profkit.cli.bisect_record import searched_runs
-from profkit.cli.run_folders import all_runs
+from profkit.cli.program_end import exit_status
+from profkit.cli.run_folders import RunFolder, all_runs
 from profkit.core.formatting import counted, duration, size
 from profkit.dag.overrides import last_runs
 
@@ -33,7 +34,7 @@ def main(argv: Sequence[str]) -> None:
         (
             f"{'*' if run.name in selected else ' '} {run.name}",
             run.ended[:16].replace("T", " "),
-            run.status,
+            _status(run),
             duration(run.step_time_ns) if run.step_time_ns is not None else "",
             size(sum(path.stat().st_size for path in run.files())),
         )
@@ -45,3 +46,9 @@ def main(argv: Sequence[str]) -> None:
         sys.stdout.write("  ".join(cells).rstrip() + "\n")
     if searched:
         sys.stdout.write(f"  and {counted(len(searched), 'run')} of profkit bisect: --all\n")
+
+
+def _status(run: RunFolder) -> str:
+    """Return how the captures of a run went, and its program if that failed all the same."""
+    ended = exit_status(run.captures) if run.status == "ok" else 0
+    return f"ok, but exit status {ended}" if ended else run.status

@@ -17,7 +17,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def make_run(folder, name, ended="", statuses=(), step_ns=None):
+def make_run(folder, name, ended="", statuses=(), step_ns=None, **also):
     """Leave the files of a run that its description is read from."""
     run = folder / "results/runs" / name
     run.mkdir(parents=True)
@@ -25,7 +25,7 @@ def make_run(folder, name, ended="", statuses=(), step_ns=None):
         record = {"attempt": 1, "status": status, "reason": "", "settings": {}, "workload": {}}
         path = run / f"capture/baseline/rep{repeat}/capture.json"
         path.parent.mkdir(parents=True)
-        path.write_text(json.dumps({**record, "tool": "baseline", "ended": ended}))
+        path.write_text(json.dumps({**record, "tool": "baseline", "ended": ended, **also}))
         path.with_name("other.json").write_text("[")
     if step_ns:
         path = run / "analyze/steps.json"
@@ -39,15 +39,17 @@ def test_runs_are_listed_with_what_there_is_of_each(folder, capsys):
     make_run(folder, "old", "2026-01-01T10:00:00+00:00", ["ok"], step_ns=12_500_000)
     make_run(folder, "new", "2026-01-02T10:00:00+00:00", ["ok", "oom", "oom"])
     make_run(folder, "begun")
+    make_run(folder, "a-crash", statuses=["ok"], exit_code=1)
     save_selection(("batch=2",), ["old"])
     assert main(["ls"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert lines[0] == ["run", "ended", "status", "step", "size"]
     assert lines[1][:-2] == ["new", "2026-01-02", "10:00", "2", "of", "3", "captures:", "oom"]
     assert lines[2][:-2] == ["*", "old", "2026-01-01", "10:00", "ok", "12.5", "ms"]
-    assert lines[3][:3] == ["begun", "not", "captured"]
+    assert lines[3][:6] == ["a-crash", "ok,", "but", "exit", "status", "1"]
+    assert lines[4][:3] == ["begun", "not", "captured"]
     assert main(["ls", "--quiet"]) == 0
-    assert capsys.readouterr().out == "new\nold\nbegun\n"
+    assert capsys.readouterr().out == "new\nold\na-crash\nbegun\n"
 
 
 def test_a_folder_without_runs_says_how_to_make_one(capsys):
