@@ -250,7 +250,7 @@ class StepHooks(ExitStack):
         self.has_called_module = True
         self._find_engine()
         self._catch_up()
-        if not (is_step or self.is_training):
+        if self.kind == "auto" and not (is_step or self.is_training):
             self._count_unstepped()
         if threading.current_thread() is threading.main_thread() and not self.has_several_threads:
             self._ignore_forward()
@@ -272,7 +272,7 @@ class StepHooks(ExitStack):
 
     def _count_unstepped(self) -> None:
         self.unstepped_passes += 1
-        if self.unstepped_passes == _MANY_PASSES and self.kind == "auto":
+        if self.unstepped_passes == _MANY_PASSES:
             marks.note(
                 f"The optimizer made no step in {_MANY_PASSES} forward passes: from then on each of"
                 " them counts as a step; workload.step=optimizer waits for the optimizer."
