@@ -46,6 +46,7 @@ def agreeing(count: int, text: str, **words: object) -> str:
 
     Brackets hold what differs for one thing and for several, or what several alone have:
     ``{} event[s] [was|were] lost`` becomes ``1 event was lost`` or ``2 events were lost``.
+    What a file says belongs into `words`: `text` is a format.
     """
     form = "one" if count == 1 else "several"
     return _FORMS.sub(lambda forms: forms[form] or "", text).format(f"{count:,}", **words)

@@ -31,13 +31,12 @@ from profkit.timeline.merge_ranks import (
 )
 from profkit.timeline.perfetto_archive import archive
 
-RUNS = Path("results/runs")
 _GZIP = 16 + zlib.MAX_WBITS
 _STEPS = re.compile(r"(\d+)(?:-(\d+))?$")
 _COORDINATE = re.compile(r"([a-z]+)(\d+)")
 
 
-def main(argv: Sequence[str], folder_of: Callable[[str], Path] = RUNS.joinpath) -> None:
+def main(argv: Sequence[str], folder_of: Callable[[str], Path]) -> None:
     """Write the timeline of the run that `folder_of` finds by its name, and say where."""
     args = _parser().parse_args(argv)
     folder = folder_of(args.run)

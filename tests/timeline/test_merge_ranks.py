@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from profkit import cli
+from profkit.cli.timeline import main
 from profkit.convert.torch_profiler import trace as kineto
 from profkit.core import progress_events
 from profkit.core.errors import InputError
 from profkit.tables import schema
 from profkit.tables.schema import frame
-from profkit.timeline.__main__ import main
 from profkit.timeline.longest_rows import RowsOfRun
 from profkit.timeline.merge_ranks import TABLES, few_steps, timeline
 
@@ -322,7 +322,7 @@ def test_a_run_is_found_by_how_its_name_begins_or_by_its_folder(run, capsys):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["other"], "no such table"),
+        (["other"], "no run or file is called 'other'"),
         (["mine", "--tool", "nsys"], r"no such table\n  hint: tools with tables: torch_profiler"),
         (["mine", "--steps", "77"], "nothing was recorded in steps 77"),
         (["mine", "--steps", "x"], "not a step or a range"),

@@ -125,13 +125,11 @@ def _of_memory(events: Columns) -> Iterator[str]:
         yield agreeing(
             more,
             "{} [allocation or free leaves|allocations or frees leave] more memory allocated than"
-            " is"
-            " reserved.",
+            " is reserved.",
         )
     if freed:
         yield agreeing(
             freed,
             "{} free[s] of memory [has|have] no allocation in the recording: what is reserved"
-            " counts"
-            " from an unknown start.",
+            " counts from an unknown start.",
         )

@@ -81,16 +81,15 @@ def of_history(
         yield agreeing(
             gone,
             "{} allocation[s] of {name} [was|were] never freed, and [is|are] in no block at the"
-            " end:"
-            " frees are missing.",
+            " end: frees are missing.",
             name=name,
         )
     asked = zip(addresses, found.size_bytes[kept].tolist(), strict=True)
     if larger := sum(size > sizes.get(address, size) for address, size in asked):
         yield agreeing(
             larger,
-            "{} allocation[s] of {name} [is|are] larger than the block[s] that [it lies|they lie]"
-            " in.",
+            "{} allocation[s] of {name} [is|are] larger than the block[s] that [it lies|they"
+            " lie] in.",
             name=name,
         )
 

@@ -176,9 +176,8 @@ class Rows:
         self.report.notes.append(
             agreeing(
                 len(rows["start"]),
-                "{} execution[s] of CUDA graphs [was recorded as one block|were recorded as one"
-                " block"
-                " each]: the kernels inside are not here; capture with cuda_graph_trace=node.",
+                "{} execution[s] of CUDA graphs [was|were] recorded as one block[| each]: the"
+                " kernels inside are not here; capture with cuda_graph_trace=node.",
             )
         )
         graphs = [f"CUDA graph {graph}" for graph in rows["graphId"].tolist()]
