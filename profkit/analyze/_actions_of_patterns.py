@@ -93,9 +93,11 @@ def _is_same(action: Action, other: Action) -> bool:
 def _gains_there(
     action: Action, also: Iterable[str], found: Mapping[str, Action]
 ) -> Iterator[float]:
-    """Yield the gains of those `found` in the same line, of a cause that it is also about."""
+    """Yield the gains of those `found` in the same line, of causes that it is also about."""
+    about = {*also}
     for other in {id(other): other for other in found.values()}.values():
-        if ".py(" in action.place and action.place == other.place and other.cause in also:
+        is_in_line = ".py(" in action.place and action.place == other.place
+        if is_in_line and about.intersection(names.parts_of(other.cause)):
             yield other.gain_ms
 
 

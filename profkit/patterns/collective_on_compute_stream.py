@@ -1,29 +1,46 @@
 """Collectives between kernels: communication on the stream that computes, so never beside it."""
 
+import numpy as np
 import pandas as pd
 
+from profkit.patterns._communication import of_kind
+from profkit.patterns._rows import equal
 from profkit.patterns.base import Match, Step, charged, pattern
+
+_ADVICE = (
+    "Start collectives with `async_op=True` and wait where the result is needed, or let DDP or "
+    "FSDP start them from the backward pass: they then run beside computing."
+)
+_OF_INFERENCE = (
+    "Each layer needs the sum of all ranks before it goes on: split the model over fewer ranks, "
+    "compute larger batches, or add up in one kernel (`torch.ops.symm_mem.one_shot_all_reduce`, "
+    "or the custom all-reduce of the server)."
+)
 
 
 @pattern(
     title="Communication on the computing stream",
     source="https://docs.pytorch.org/docs/stable/distributed.html#synchronous-and-asynchronous-collective-operations",
 )
-def match(kernels: pd.DataFrame, step: Step) -> Match | None:
-    """Find communication kernels on the stream with most of the computing kernels."""
-    kind = kernels["kind"].astype(object)
-    computing = kernels["stream"][(kind == "compute").to_numpy(dtype=bool)]
-    if computing.empty:
+def match(
+    kernels: pd.DataFrame, collectives: pd.DataFrame, cpu_ops: pd.DataFrame, step: Step
+) -> Match | None:
+    """Find communication kernels on the stream with most of the computing kernels.
+
+    Where no gradient is computed and most are all-reduces, layers are split over ranks.
+    """
+    is_computing, is_sent = (equal(kernels, "kind", kind) for kind in ("compute", "communication"))
+    if not is_computing.any():
         return None
-    same = ((kind == "communication") & (kernels["stream"] == computing.mode().iloc[0])).to_numpy(
-        dtype=bool
-    )
+    streams = kernels["stream"].to_numpy(np.int64)
+    same = is_sent & (streams == kernels["stream"][is_computing].mode().iloc[0])
     if not same.any():
         return None
+    has_backward = cpu_ops.empty or bool(equal(cpu_ops, "phase", "backward").any())
+    is_split = not has_backward and 2 * of_kind(collectives, "allreduce").sum() > len(collectives)
     return Match(
         cause="exposed_communication",
-        advice="Start collectives with `async_op=True` and wait where the result is needed, or let "
-        "DDP or FSDP start them from the backward pass: they then run beside computing.",
+        advice=_OF_INFERENCE if is_split else _ADVICE,
         gain_ns=min(charged(kernels, same), charged(kernels, ~same)),
         evidence={"kernels_per_step": round(int(same.sum()) / step.count, 1)},
     )

@@ -1,15 +1,17 @@
 """Short operators: on a CPU, calling each of them costs as much as what it computes."""
 
+import numpy as np
 import pandas as pd
 
 from profkit.core.formatting import duration
 from profkit.patterns._parameter_loops import UPDATE, of_parameters
 from profkit.patterns._parameter_loops import advice as loop_advice
 from profkit.patterns._python_calls import OWN_ALONE, innermost_line
-from profkit.patterns._rows import called, equal, having, inside, per_step, place, time
+from profkit.patterns._rows import Chosen, called, equal, having, inside, per_step, place, time
 from profkit.patterns.base import Match, Step, pattern
 
 _MOST_NS = 30_000
+_MOST_OF_ONE_NS = 100_000
 _LEAST_OPERATORS = 500
 _LEAST_SHARE = 0.25
 _MOSTLY = 0.5
@@ -29,12 +31,14 @@ def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Matc
     """Find steps of which short operators outside the optimizer take much, as those of a loop do.
 
     Their place is the line that makes most of them in the forward pass, or in a loop over
-    parameters where these are most.
+    parameters where these are most. What is done by fewer calls needs less Python between them too.
     """
     lasted = (cpu_ops["end_ns"] - cpu_ops["start_ns"]).to_numpy()
-    short = called(cpu_ops) & (lasted < _MOST_NS) & ~inside(cpu_ops, having(cpu_ops, UPDATE))
+    updating = inside(cpu_ops, having(cpu_ops, UPDATE))
+    short = called(cpu_ops) & (lasted < _MOST_NS) & ~updating
     count = per_step(short, step.count)
-    gain_ns = time(cpu_ops, inside(cpu_ops, short))
+    usual = _usually_brief(cpu_ops) & ~updating
+    gain_ns = time(cpu_ops, inside(cpu_ops, short | usual))
     if count < _LEAST_OPERATORS or gain_ns < _LEAST_SHARE * step.ms * 1e6 * step.count:
         return None
     forward = short & ~equal(cpu_ops, "phase", "backward")
@@ -43,12 +47,48 @@ def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Matc
     is_update = beside.sum() > _MOSTLY * forward.sum()
     chosen = beside if is_update else short
     lines = innermost_line(python_calls, cpu_ops["start_ns"][chosen & forward])
-    count, mean_ns = per_step(chosen, step.count), float(lasted[chosen].mean())
+    mean_ns = float(lasted[chosen].mean())
+    if is_update:
+        advice, of_python = f", {loop_advice(cpu_ops, beside)}", {}
+        gain_ns = time(cpu_ops, inside(cpu_ops, beside))
+    else:
+        advice, of_python = _FOR_LOOPS, {"python": _between_ns(cpu_ops, usual)}
+    count = per_step(chosen, step.count)
     return Match(
         cause="cpu_operators",
         advice=f"{count:,.0f} operators per step take {duration(mean_ns)} each, mostly the call"
-        + (f", {loop_advice(cpu_ops, beside)}" if is_update else _FOR_LOOPS),
-        gain_ns=time(cpu_ops, inside(cpu_ops, beside)) if is_update else gain_ns,
+        + advice,
+        gain_ns=gain_ns + sum(of_python.values()),
+        also=of_python,
         place=str(python_calls["name"][lines].iloc[0]) if lines.any() else place(cpu_ops, chosen),
         evidence={"operators_per_step": count, "mean_ns": round(mean_ns)},
     )
+
+
+def _outermost(cpu_ops: pd.DataFrame) -> Chosen:
+    """Choose the operators that no other one encloses, nodes of backward among them."""
+    operators = equal(cpu_ops, "kind", "operator")
+    return operators & ~cpu_ops["parent"].isin(cpu_ops["op"][operators]).to_numpy(bool)
+
+
+def _usually_brief(cpu_ops: pd.DataFrame) -> Chosen:
+    """Choose the outermost operators of which most of that name are short, but for long ones."""
+    chosen = _outermost(cpu_ops)
+    lasted = (cpu_ops["end_ns"] - cpu_ops["start_ns"])[chosen]
+    usual = lasted.groupby(cpu_ops["name"][chosen], observed=True).transform("median")
+    chosen[chosen] = (usual < _MOST_NS) & (lasted < _MOST_OF_ONE_NS)
+    return chosen
+
+
+def _between_ns(cpu_ops: pd.DataFrame, brief: Chosen) -> float:
+    """Return the time between outermost operators that soon follow each other, both `brief`, ns."""
+    outermost = _outermost(cpu_ops)
+    operators, brief = cpu_ops[outermost], brief[outermost]
+    order = np.lexsort((operators["start_ns"], operators["tid"], operators["step"]))
+    step, thread, start, end = (
+        operators[name].to_numpy(np.int64)[order] for name in ("step", "tid", "start_ns", "end_ns")
+    )
+    both = brief[order][1:] & brief[order][:-1]
+    both &= (step[1:] == step[:-1]) & (thread[1:] == thread[:-1])
+    between = start[1:] - end[:-1]
+    return float(between[both & (between > 0) & (between < _MOST_OF_ONE_NS)].sum())

@@ -596,6 +596,9 @@ def test_two_patterns_that_see_the_same_line_are_one_action():
     assert [one.gain_ms for one in on(times, matches=both).actions] == [55]
     elsewhere = match("python.loop", 50, place="train.py(9): log")
     assert len(on(times, matches=[both[0], elsewhere]).actions) == 2
+    reads = match("python.loop", 90, cpu_operators=40, **place)
+    short = match("cpu_operators", 80, python=42, **place)
+    assert [one.gain_ms for one in on(times, matches=[reads, short]).actions] == [90]
 
 
 def test_one_action_explains_all_calls_that_its_gain_is_of():
