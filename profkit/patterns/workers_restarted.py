@@ -19,7 +19,7 @@ def match(
     python_calls: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step
 ) -> Match | None:
     """Find processes that are started in the steps that count, and what waits for them."""
-    starts = having(python_calls, _STARTS)
+    starts = having(python_calls, _STARTS) | _next_epochs(python_calls)
     if not starts.any():
         return None
     fits = starts | having(python_calls, rf"{_LOADER}(?:__iter__|_shutdown_workers)$")
@@ -42,4 +42,16 @@ def _first_batches(python_calls: pd.DataFrame) -> Chosen:
     rows = rows.sort_values(["tid", "start_ns"], kind="stable")
     starts = having(rows, "__iter__$")
     follows = pd.Series(starts).shift(fill_value=False).to_numpy() & ~starts
+    return python_calls.index.isin(rows.index[follows])
+
+
+def _next_epochs(python_calls: pd.DataFrame) -> Chosen:
+    """Choose the waits for a batch after one that ended the workers, whose start may be unseen."""
+    rows = python_calls[having(python_calls, rf"{_LOADER}_next_data$")]
+    rows = rows.sort_values(["repeat", "tid", "start_ns"], kind="stable")
+    ending = python_calls[having(python_calls, rf"{_LOADER}_shutdown_workers$")]
+    ended = pd.MultiIndex.from_frame(rows[["repeat", "call"]]).isin(
+        pd.MultiIndex.from_frame(ending[["repeat", "caller"]])
+    )
+    follows = pd.Series(ended).shift(fill_value=False).to_numpy() & ~ended
     return python_calls.index.isin(rows.index[follows])

@@ -70,6 +70,20 @@ def test_the_first_batch_of_an_epoch_waits_for_workers_that_start():
     assert (match.cause, match.gain_ns) == ("loading_data", 50_000)
 
 
+@pytest.mark.parametrize("is_next", [True, False])
+def test_workers_that_ended_with_an_epoch_were_started_anew_for_the_next(is_next):
+    loader = workers_restarted.LOADER
+    calls = [
+        python(0, 30_000, f"{loader}_next_data") | {"call": 1, "charged_ns": 10_000},
+        python(5_000, 25_000, f"{loader}_shutdown_workers")
+        | {"call": 2, "caller": 1, "charged_ns": 20_000},
+        python(30_000, 80_000, f"{loader}_next_data") | {"call": 3, "charged_ns": 50_000},
+        python(80_000, 90_000, f"{loader}_next_data") | {"call": 4, "charged_ns": 10_000},
+    ]
+    matches = found(patterns()["workers_restarted"], python_calls=calls if is_next else calls[:2])
+    assert [match.gain_ns for match in matches] == [70_000] * is_next
+
+
 def test_half_of_the_bytes_shorten_no_waiting_for_a_late_rank():
     given = examples("fp32_reductions").FOUND
     times = causes(

@@ -1,5 +1,6 @@
 """Long steps: what the program does only in some steps, such as once an epoch."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,11 +33,10 @@ class SampledSteps:
         spans = np.concatenate((self.long, self.usual))
         return Step(count=len(spans), ms=float((spans[:, 1] - spans[:, 0]).mean()) / 1e6)
 
-    def count(self, calls: pd.DataFrame, place: str) -> str:
-        """Return in how many of the steps the program was at a `place`, in words."""
-        there = intervals.union(spans_of(calls[(calls["name"] == place).to_numpy()]))
-        count = int((intervals.overlap(self.long, there) > 0).sum())
-        return f"{count} of {self.step.count}"
+    def each(self) -> Iterator[tuple[Intervals, Step]]:
+        """Yield each long step, as its span and as what patterns are told of it."""
+        for span in self.long:
+            yield span[None], Step(count=1, ms=float(span[1] - span[0]) / 1e6)
 
 
 def sampled_steps(rank: RecordedRank, steps: pd.DataFrame) -> SampledSteps | None:

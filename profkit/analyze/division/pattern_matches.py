@@ -10,8 +10,8 @@ import pandas as pd
 
 from profkit.analyze.division import charges, cpu, gpu, thread_waits
 from profkit.analyze.division.found_in_parts import Found
-from profkit.analyze.division.long_steps import calls_within, sampled_steps
-from profkit.analyze.division.partition import Partition
+from profkit.analyze.division.long_steps import SampledSteps, calls_within, sampled_steps
+from profkit.analyze.division.partition import Partition, spans_of
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.intervals import Intervals
@@ -143,11 +143,23 @@ def _in_some_steps(
     for name, pattern in of_python.items():
         often = {match.place for match in pattern.matches({**known, "python_calls": usual})}
         found += [
-            _row(name, match, steps.step, steps.count(long, match.place))
+            _row(name, match, steps.step, _counted(pattern, match.place, steps, known, long))
             for match in pattern.matches({**known, "python_calls": long})
             if match.place not in often and (name, match.place) not in steady
         ]
     return found
+
+
+def _counted(
+    pattern: Pattern, place: str, steps: SampledSteps, known: Mapping[str, Any], calls: pd.DataFrame
+) -> str:
+    """Return in how many of the `steps` a pattern finds something at a `place`, in words."""
+    spans = spans_of(calls)
+    count = 0
+    for span, step in steps.each():
+        theirs = {"python_calls": calls[intervals.overlap(spans, span) > 0], "step": step}
+        count += any(match.place == place for match in pattern.found({**known, **theirs}))
+    return f"{count} of {steps.step.count}"
 
 
 def _given(
