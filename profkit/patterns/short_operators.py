@@ -2,13 +2,14 @@
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from profkit.core.formatting import duration
 from profkit.patterns._parameter_loops import UPDATE, of_parameters
 from profkit.patterns._parameter_loops import advice as loop_advice
 from profkit.patterns._python_calls import OWN_ALONE, innermost_line
 from profkit.patterns._rows import Chosen, called, equal, having, inside, per_step, place, time
-from profkit.patterns.base import Match, Step, pattern
+from profkit.patterns.base import CHARGED, Match, Step, pattern
 
 _MOST_NS = 30_000
 _MOST_OF_ONE_NS = 100_000
@@ -72,23 +73,39 @@ def _outermost(cpu_ops: pd.DataFrame) -> Chosen:
 
 
 def _usually_brief(cpu_ops: pd.DataFrame) -> Chosen:
-    """Choose the outermost operators of which most of that name are short, but for long ones."""
-    chosen = _outermost(cpu_ops)
-    lasted = (cpu_ops["end_ns"] - cpu_ops["start_ns"])[chosen]
-    usual = lasted.groupby(cpu_ops["name"][chosen], observed=True).transform("median")
-    chosen[chosen] = (usual < _MOST_NS) & (lasted < _MOST_OF_ONE_NS)
+    """Choose the outermost operators of names that mostly hold short ones only, but for long ones.
+
+    What counts is the longest that one of them computes by itself.
+    """
+    order = _in_order(cpu_ops, equal(cpu_ops, "kind", "operator"))
+    begins = np.flatnonzero(_outermost(cpu_ops)[order])
+    chosen = np.zeros(len(cpu_ops), dtype=bool)
+    if len(begins):
+        outermost = cpu_ops.iloc[order[begins]]
+        charges = cpu_ops[CHARGED].to_numpy(np.int64)[order]
+        longest = pd.Series(np.maximum.reduceat(charges, begins), index=outermost.index)
+        usual = longest.groupby(outermost["name"], observed=True).transform("median")
+        is_brief = (usual < _MOST_NS) & (longest < _MOST_OF_ONE_NS)
+        chosen[order[begins]] = is_brief.to_numpy()
     return chosen
 
 
 def _between_ns(cpu_ops: pd.DataFrame, brief: Chosen) -> float:
     """Return the time between outermost operators that soon follow each other, both `brief`, ns."""
-    outermost = _outermost(cpu_ops)
-    operators, brief = cpu_ops[outermost], brief[outermost]
-    order = np.lexsort((operators["start_ns"], operators["tid"], operators["step"]))
+    order = _in_order(cpu_ops, _outermost(cpu_ops))
     step, thread, start, end = (
-        operators[name].to_numpy(np.int64)[order] for name in ("step", "tid", "start_ns", "end_ns")
+        cpu_ops[name].to_numpy(np.int64)[order] for name in ("step", "tid", "start_ns", "end_ns")
     )
     both = brief[order][1:] & brief[order][:-1]
     both &= (step[1:] == step[:-1]) & (thread[1:] == thread[:-1])
     between = start[1:] - end[:-1]
     return float(between[both & (between > 0) & (between < _MOST_OF_ONE_NS)].sum())
+
+
+def _in_order(cpu_ops: pd.DataFrame, chosen: Chosen) -> NDArray[np.int64]:
+    """Return where the `chosen` are, of each thread and step as they began, parents first."""
+    rows = np.flatnonzero(chosen)
+    end, start, thread, step = (
+        cpu_ops[name].to_numpy(np.int64)[rows] for name in ("end_ns", "start_ns", "tid", "step")
+    )
+    return rows[np.lexsort((-end, start, thread, step))]

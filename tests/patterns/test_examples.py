@@ -386,15 +386,16 @@ def test_short_operators_have_the_line_of_the_forward_pass():
 
 
 @pytest.mark.parametrize(
-    ("longer", "takes", "gained"), [(3, 60_000, 10), (3, 150_000, 7), (7, 60_000, 0)]
+    ("longer", "takes", "gained"),
+    [(3, 60_000, 3 * 60_000 + 7 * 900), (3, 150_000, 7 * 900), (7, 60_000, 0)],
 )
 def test_nodes_of_backward_go_where_most_of_that_name_are_short(longer, takes, gained):
     name = "autograd::engine::evaluate_function: MulBackward0"
+    lasts = [takes if n < longer else 900 for n in range(10)]
     nodes = [
-        op(n, name, 10_000) | span(n * 200_000, n * 200_000 + (takes if n < longer else 900))
-        for n in range(10)
+        op(2_000 + n, name, lasted) | span(n * 300_000, n * 300_000 + lasted) | {"tid": 2}
+        for n, lasted in enumerate(lasts)
     ]
-    nodes = [row | {"op": 2_000 + row["op"], "tid": 2} for row in nodes]
     example = examples("short_operators")
     (match,) = found(patterns()["short_operators"], cpu_ops=[*example.FOUND["cpu_ops"], *nodes])
-    assert match.gain_ns == example.EXPECTED[1] + gained * 10_000
+    assert match.gain_ns == example.EXPECTED[1] + gained
