@@ -17,13 +17,15 @@ _ROWS_PER_LOOKUP = 20
 )
 def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
     """Find tables with far more rows than lookups, and what is done to all of their rows."""
-    lookups = having(cpu_ops, r"^aten::embedding$")
-    dense = having(cpu_ops, r"^aten::embedding_dense_backward$")
+    lookups = having(cpu_ops, r"^aten::(?:embedding|_embedding_bag)$")
+    dense = having(cpu_ops, r"^aten::(?:embedding|_embedding_bag)_dense_backward$")
     shapes = cpu_ops["input_shapes"].astype(object)
-    tables = [shape(text) for text in shapes[lookups] if _is_sparse_use(text)]
+    used = zip(shapes[lookups], cpu_ops["name"][lookups].astype(str), strict=True)
+    tables = [(shape(text), name) for text, name in used if _is_sparse_use(text)]
     if not dense.any() or not tables:
         return None
-    table = max(tables)
+    table, name = max(tables)
+    module = "EmbeddingBag" if name.endswith("_bag") else "Embedding"
     share = shapes.map(lambda text: _share(text, table))
     update = inside(cpu_ops, having(cpu_ops, r"^Optimizer\.step#|^Optimizer\.zero_grad"))
     own = update & (share > 0).to_numpy(dtype=bool)
@@ -31,7 +33,7 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     gain = time(cpu_ops, backward, kernels) + _shared(cpu_ops, own, share, kernels)
     return Match(
         cause=cause(cpu_ops, own | backward, kernels),
-        advice=f"Create the table of {table[0]:,} rows with `torch.nn.Embedding(..., sparse=True)` "
+        advice=f"Create the table of {table[0]:,} rows with `torch.nn.{module}(..., sparse=True)` "
         "and update it with `torch.optim.SparseAdam`: only the rows looked up are touched.",
         gain_ns=gain,
         confidence=Confidence.HIGH,

@@ -70,6 +70,16 @@ def test_the_first_batch_of_an_epoch_waits_for_workers_that_start():
     assert (match.cause, match.gain_ns) == ("loading_data", 50_000)
 
 
+def test_a_table_of_bags_is_one_of_embeddings():
+    example = examples("dense_table_gradient")
+    names = {"aten::embedding": "aten::_embedding_bag",
+             "aten::embedding_dense_backward": "aten::_embedding_bag_dense_backward"}  # fmt: skip
+    ops = [row | {"name": names.get(row["name"], row["name"])} for row in example.OPS]
+    (match,) = found(patterns()["dense_table_gradient"], cpu_ops=ops)
+    assert "torch.nn.EmbeddingBag(..., sparse=True)" in match.advice
+    assert match.gain_ns == example.EXPECTED[1]
+
+
 @pytest.mark.parametrize("is_next", [True, False])
 def test_workers_that_ended_with_an_epoch_were_started_anew_for_the_next(is_next):
     loader = workers_restarted.LOADER
