@@ -11,8 +11,8 @@ from profkit.core.formatting import size
 from profkit.core.verdict import Evidence, MemoryVerdict
 
 KEEP_NO_GRAPH = (
-    "Keep no tensor with its graph: `.detach()` or `.item()` for losses that are summed up, a limit"
-    " for lists and caches."
+    "Keep no tensor with its graph: `.detach()` or `.item()` for losses that are summed up, "
+    "`torch.inference_mode()` where nothing is trained, a limit for lists and caches."
 )
 OUT_OF_MEMORY = (
     "https://docs.pytorch.org/docs/stable/notes/faq.html"

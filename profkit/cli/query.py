@@ -4,6 +4,7 @@ import argparse
 import csv
 import itertools
 import json
+import os
 import re
 import sys
 import threading
@@ -67,6 +68,7 @@ _CLOSED: dict[str, str | bool | int | float | list[str]] = {
     "allow_persistent_secrets": False,
 }
 # DESCRIBE, SHOW, SUMMARIZE and VALUES are of the first type, a PIVOT of the second.
+_UNBROKEN = 1 << 20
 _QUESTIONS = ("SELECT", "MULTI")
 _OVERVIEW = "select table_name, column_name, data_type from information_schema.columns order by all"
 
@@ -188,8 +190,11 @@ def _write_table(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
         table.add_column(name, overflow="fold")
     for row in rows:
         table.add_row(*map(str, row))
+    # A program reads lines: only a terminal, or who states a width, wants long names broken.
+    has_width = sys.stdout.isatty() or "COLUMNS" in os.environ
+    width = None if has_width else _UNBROKEN
     # Markup off: names of kernels come from strangers.
-    console = Console(file=sys.stdout, highlight=False, markup=False)
+    console = Console(file=sys.stdout, highlight=False, markup=False, width=width)
     console.print(table)
 
 

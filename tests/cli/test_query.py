@@ -50,6 +50,17 @@ def test_a_damaged_table_is_named(runs):
         answer("select count(*) from steps", runs)
 
 
+@pytest.mark.parametrize(("columns", "lines"), [(None, 1), ("40", 5)])
+def test_a_long_name_is_one_line_for_another_program(runs, monkeypatch, capsys, columns, lines):
+    monkeypatch.chdir(runs.parent.parent)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns:
+        monkeypatch.setenv("COLUMNS", columns)
+    assert main(["query", "select repeat('kernel;', 28) as name"]) == 0
+    head, *names = capsys.readouterr().out.splitlines()
+    assert (head.strip(), len(names)) == ("name", lines)
+
+
 def test_mistakes_are_named(runs, tmp_path):
     with pytest.raises(InputError, match="tables: steps"):
         answer("select * from stepz", runs)
