@@ -7,6 +7,7 @@ import sys
 
 import psutil
 import pytest
+import torch
 
 from profkit.capture.harness import forked_ranks, loaded_launcher
 from profkit.capture.harness.forked_ranks import ForkedRank, Loaded
@@ -77,6 +78,8 @@ raise ValueError("an error")
 @pytest.fixture
 def ranks(tmp_path):
     """Return a function that runs two ranks, and returns their folder and what was printed."""
+    if any(getattr(torch.version, kind, None) for kind in forked_ranks._DEVICES):
+        pytest.skip("PyTorch is built for a device: its ranks are never forks")
     (tmp_path / "driver.py").write_text(DRIVER)
     (tmp_path / "rank_of_test.py").write_text(RANK)
 
