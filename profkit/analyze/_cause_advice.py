@@ -37,6 +37,7 @@ class _Rule:
 _SHORT_GAP_MS = 0.5
 _MOSTLY = 0.5
 _TUNING = "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"
+_FSDP = "https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html"
 _GRAPHS = "https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs"
 _MEMORY = "https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management"
 _DDP = "https://docs.pytorch.org/docs/stable/notes/ddp.html"
@@ -257,13 +258,34 @@ _RULES = (
         source=_DDP,
     ),
     _Rule(
-        cause=re.compile(r"exposed_copies\.HtoD(?:_pageable)?$"),
+        cause=re.compile(r"exposed_copies\.HtoD_pageable$"),
         title="Copies of inputs that nothing hides",
         advice=lambda cause: (
             _at(cause, "Set `pin_memory=True`, copy with `non_blocking=True`") + "."
         ),
         least=0.03,
         source=_TUNING,
+    ),
+    _Rule(
+        cause=re.compile(r"exposed_copies\.HtoD$"),
+        title="Copies of inputs that nothing hides",
+        advice=lambda cause: (
+            _at(cause, "Copy the next batch on another stream while this one is computed") + ", "
+            "from pinned memory with `non_blocking=True`."
+        ),
+        least=0.03,
+        source=_TUNING,
+    ),
+    _Rule(
+        cause=re.compile(r"exposed_copies\.HtoD_of_weights$"),
+        title="Weights copied to the GPU",
+        advice=lambda _: (
+            "Keep more of them on the GPU (without the CPU offload of FSDP, DeepSpeed or "
+            "`device_map`), compute larger batches for each copy, or copy those of the next layer "
+            "on another stream."
+        ),
+        least=0.03,
+        source=_FSDP,
     ),
     _Rule(
         cause=re.compile(r"exposed_copies\.DtoH(?:_pageable)?$"),

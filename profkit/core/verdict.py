@@ -13,6 +13,7 @@ class Limiter(StrEnum):
     GPU = "GPU-bound"
     CPU = "CPU-bound"
     INPUT = "input-bound"
+    COPIES = "copy-bound"
     COMMUNICATION = "communication-bound"
     STRAGGLER = "straggler"
     WAITING = "waiting"

@@ -5,15 +5,22 @@ import pandas as pd
 from profkit.patterns._rows import having, inside, per_step, time
 from profkit.patterns.base import Match, Step, pattern
 
+_FEWEST = 2
+
 
 @pattern(
     title="DataLoader workers too slow",
     source="https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading",
 )
-def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
-    """Find time in the iterator of a DataLoader that waits for its workers."""
+def match(
+    cpu_ops: pd.DataFrame, kernels: pd.DataFrame, steps: pd.DataFrame, step: Step
+) -> Match | None:
+    """Find time in the iterator of a DataLoader that waits for its workers.
+
+    The only batch of a recording without steps is the first, for which they start.
+    """
     calls = having(cpu_ops, "_MultiProcessingDataLoaderIter")
-    if not calls.any():
+    if calls.sum() < (_FEWEST if steps.empty else 1):
         return None
     loading = "gpu_idle.loading_data" if len(kernels) else "loading_data"
     return Match(

@@ -108,6 +108,61 @@ def test_each_instant_of_a_gpu_step_has_one_cause():
     }
 
 
+@pytest.mark.parametrize(
+    ("above", "size_bytes", "name"),
+    [
+        (
+            {"name": "FSDP::pre_forward (layers.3)", "kind": "annotation"},
+            4 << 20,
+            "HtoD_of_weights",
+        ),
+        ({"name": "Optimizer.step#CPUAdam.step", "phase": "optimizer"}, 4 << 20, "HtoD_of_weights"),
+        ({"name": "FSDP::pre_forward (layers.3)", "kind": "annotation"}, 1 << 10, "HtoD"),
+        ({"name": "aten::to"}, 4 << 20, "HtoD"),
+    ],
+    ids=["sharded", "updated on the CPU", "a few bytes", "inputs"],
+)
+def test_weights_that_are_copied_to_the_gpu_are_no_inputs(above, size_bytes, name):
+    name_of = above.pop("name")
+    made = [op(0, 100, 400, name_of, **above), op(1, 150, 300, "aten::copy_", parent=0)]
+    moved = {"kind": "copy", "copy_kind": "HtoD", "size_bytes": size_bytes}
+    copies = [
+        kernel(1, 300, 500, "Memcpy HtoD (Pinned -> Device)", op=1, **moved),
+        kernel(2, 600, 900, "Memcpy HtoD (Pinned -> Device)", **moved),  # launched before
+    ]
+    found = times(divided(steps=[step(0, 1000)], cpu_ops=made, kernels=copies))
+    assert found[f"exposed_copies.{name}"] == 500
+
+
+def test_copies_in_several_modules_are_of_their_weights():
+    moved = {"kind": "copy", "copy_kind": "HtoD", "size_bytes": 4 << 20}
+    for modules, name in ((("a", "b"), "HtoD_of_weights"), (("a", "a"), "HtoD")):
+        ops = [op(n, 100 * n, 100 * n + 50, "aten::copy_", module=m) for n, m in enumerate(modules)]
+        copies = [
+            kernel(n, 300 * n, 300 * n + 100, "Memcpy HtoD", op=n, module=m, **moved)
+            for n, m in enumerate(modules)
+        ]
+        found = times(divided(steps=[step(0, 1000)], cpu_ops=ops, kernels=copies))
+        assert found[f"exposed_copies.{name}"] == 200
+
+
+@pytest.mark.parametrize("gpu", [{"kernels": [kernel(1, 900, 1000)]}, {}], ids=["GPU", "CPU"])
+@pytest.mark.parametrize(
+    ("count", "steps", "starts"),
+    [(1, [], 300), (2, [], 0), (1, [step(0, 1000)], 0)],
+    ids=["the only batch", "several", "a step"],
+)
+def test_workers_start_for_the_only_batch_of_a_recording_without_steps(gpu, count, steps, starts):
+    name = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+    waits = [op(n, 400 * n, 400 * n + 300, name, kind="annotation") for n in range(count)]
+    ops = [*waits, op(9, 900, 1000)]
+    calls = [call(1, 890, 895)] if gpu else []
+    found = times(divided(steps=steps, cpu_ops=ops, runtime_calls=calls, **gpu))
+    under = "gpu_idle." if gpu else ""
+    assert found.get(f"{under}start_up.first_batch", 0) == starts
+    assert found.get(f"{under}loading_data", 0) == 300 * count - starts
+
+
 def test_recording_a_graph_is_not_compiling():
     named = {
         "recording_graph": "CUDAGraphNode.record (dynamo_timed)",

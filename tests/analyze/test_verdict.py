@@ -95,6 +95,16 @@ def judged(*, imported="trace", **given):
             "Exposed communication 50 of 100 ms per step: 50 ms transfer.",
         ),
         (
+            {"gpu_computing": 30, "exposed_copies.HtoD_of_weights": 70},
+            Limiter.COPIES,
+            "HtoD_of_weights 70 of 100 ms per step.",
+        ),
+        (
+            {"gpu_computing": 30, "exposed_copies.HtoD_pageable": 70},
+            Limiter.INPUT,
+            "HtoD_pageable 70 of 100 ms per step.",
+        ),
+        (
             {"cpu_operators": 70, "python": 30},
             Limiter.CPU,
             "cpu_operators 70 of 100 ms per step.",

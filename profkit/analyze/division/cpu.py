@@ -1,6 +1,6 @@
 """The step of a rank without a GPU: operators, data loading, communication, Python, waiting."""
 
-from profkit.analyze.division.cpu_threads import NOT_RECORDED, PYTHON
+from profkit.analyze.division.cpu_threads import FIRST_BATCH, NOT_RECORDED, PYTHON
 from profkit.analyze.division.gpu import EXPOSED
 from profkit.analyze.division.known_names import COMPILING
 from profkit.analyze.division.partition import Partition, union_of_rows
@@ -17,6 +17,7 @@ def divide(rank: RecordedRank) -> Partition:
     time = Partition(rank.windows)
     time.take("garbage_collection", rank.collecting)
     time.take("compiler", rank.ranges(COMPILING, rank.main))
+    time.take(FIRST_BATCH, rank.first_batch(rank.main))
     time.take("loading_data", rank.loading(rank.main))
     on_main = rank.op_threads == rank.main
     time.take(COMPUTING, rank.computing)

@@ -12,6 +12,7 @@ from profkit.analyze.shared.glob_match import texts
 from profkit.analyze.shared.intervals import Intervals
 
 PYTHON, NOT_RECORDED, BLOCKED, START_UP = "python", "not_recorded", "blocked", "start_up"
+FIRST_BATCH = f"{START_UP}.first_batch"
 
 
 def divide(rank: RecordedRank, time: Partition, under: str, owned: dict[int, Intervals]) -> None:
@@ -50,6 +51,7 @@ def _of_thread(
         ("garbage_collection", rank.collecting),
         ("recording_graph", rank.ranges(RECORDING_GRAPHS, thread)),
         ("compiler", rank.ranges(COMPILING, thread)),
+        (FIRST_BATCH, rank.first_batch(thread)),
         ("loading_data", rank.loading(thread)),
     ):
         time.take(f"{under}.{cause}", intervals.intersection(found, owned))

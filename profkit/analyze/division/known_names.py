@@ -9,6 +9,7 @@ from profkit.analyze.shared.glob_match import matching
 LOADING = ("enumerate(DataLoader)#*", "enumerate(DataPipe)#*", "data")
 """Ranges in which the program waits for the next batch."""
 
+WORKERS_LOAD = ("*#_MultiProcessingDataLoaderIter*",)
 STARTS_LOADING = ("*torch/utils/data/dataloader.py(*): __iter__",)
 COLLECTING = ("Python GC*", "gc.collect*", "*garbage_collection*")
 COLLECTS = ("<built-in function collect>",)

@@ -44,6 +44,11 @@ _LIMITERS = {
     "not_recorded": Limiter.UNKNOWN,
     "start_up": Limiter.UNKNOWN,
 }
+_BY_COPY = {
+    "HtoD": Limiter.INPUT,
+    "HtoD_pageable": Limiter.INPUT,
+    "DtoD": Limiter.GPU,
+}
 
 
 def title(cause: str, label: str = "") -> str:
@@ -82,6 +87,6 @@ def limiter(cause: str) -> Limiter:
     if top in (gpu.COMPUTING, "exposed_sets"):
         return Limiter.GPU
     if top == "exposed_copies":
-        return Limiter.INPUT if below and below[0].startswith("HtoD") else Limiter.GPU
+        return _BY_COPY.get(below[0] if below else "", Limiter.COPIES)
     last = below[0] if below and top in (gpu.IDLE, gpu.EXPOSED) else top
     return _LIMITERS.get(last, Limiter.CPU)

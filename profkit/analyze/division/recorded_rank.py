@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from profkit.analyze.division.copies import copy_names
 from profkit.analyze.division.known_names import (
     CALLING,
     COLLECTING,
@@ -19,6 +20,7 @@ from profkit.analyze.division.known_names import (
     COMMUNICATING,
     LOADING,
     STARTS_LOADING,
+    WORKERS_LOAD,
     computes,
 )
 from profkit.analyze.division.partition import alone, crossing, spans_of, union_of_rows
@@ -209,12 +211,7 @@ class RecordedRank:
     @cached_property
     def copy_names(self) -> NDArray[np.object_]:
         """The last part of the id that each kernel has as a copy, "" for no copy."""
-        found = np.full(len(self.kernels), "", dtype=object)
-        rows = np.flatnonzero(texts(self.kernels["kind"]) == "copy")
-        direction = texts(self.kernels["copy_kind"])[rows]
-        names = np.where(direction == "", "unknown_direction", direction)
-        found[rows] = np.where(self.pageable[rows], names + "_pageable", names)
-        return found
+        return copy_names(self.kernels, self.ops, self.kernel_ops, self.pageable)
 
     @cached_property
     def pageable(self) -> NDArray[np.bool_]:
@@ -310,6 +307,12 @@ class RecordedRank:
         starts = on_thread & matching(self.python["name"], STARTS_LOADING)
         spans = (self.ranges(LOADING, thread), spans_of(self.python[starts]))
         return intervals.union(np.concatenate(spans))
+
+    def first_batch(self, thread: int) -> Intervals:
+        """Return the wait for the only batch of a recording without steps: its workers start."""
+        chosen = matching(self.ops["name"], WORKERS_LOAD) & (self.op_threads == thread)
+        is_only = chosen.sum() == 1 and bool((self.periods["step"] < 0).all())
+        return union_of_rows(self.ops, chosen & is_only)
 
     @cached_property
     def communicating(self) -> Intervals:
