@@ -163,6 +163,12 @@ def test_workers_start_for_the_only_batch_of_a_recording_without_steps(gpu, coun
     assert found.get(f"{under}loading_data", 0) == 300 * count - starts
 
 
+def test_compiled_code_computes_on_the_cpu_beside_its_operators():
+    graph = op(0, 100, 900, "## Call CompiledFxGraph fqz3 ##", kind="annotation")
+    made = divided(steps=[step(0, 1000)], cpu_ops=[graph, op(1, 200, 500, parent=0)])
+    assert times(made) == {"cpu_operators": 800, "python": 200}
+
+
 def test_recording_a_graph_is_not_compiling():
     named = {
         "recording_graph": "CUDAGraphNode.record (dynamo_timed)",

@@ -23,6 +23,9 @@ COMPILING = (
     "*compile_attempt*",
 )
 RECORDING_GRAPHS = ("CUDAGraphNode.record*",)
+COMPILED = ("## Call CompiledFxGraph*",)
+"""Ranges of code that Inductor made, whose own kernels on a CPU are no operators."""
+
 COMMUNICATING = ("gloo:*", "mpi:*", "ucc:*")
 CALLING = ("c10d::*",)
 COMMUNICATES = (
@@ -37,4 +40,5 @@ WRAPPERS = (*CALLING, "DistributedDataParallel*", "*c10d_functional*")
 def computes(ops: pd.DataFrame) -> NDArray[np.bool_]:
     """Tell which rows of operators compute: they neither communicate nor only name."""
     other = matching(ops["name"], (*COMMUNICATING, *WRAPPERS, *LOADING))
-    return (ops["kind"] == "operator").to_numpy() & ~other
+    works = (ops["kind"] == "operator").to_numpy() | matching(ops["name"], COMPILED)
+    return works & ~other
