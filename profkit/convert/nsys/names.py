@@ -66,8 +66,9 @@ _OPERATOR = re.compile(r"(?:aten|prims?|c10d|_c10d_functional|nccl|torch\w*|quan
 _BACKWARD = re.compile(r"\w*Backward\d*(?:\w*)?$|autograd::engine::evaluate_function")
 _FRAME = re.compile(r"(?P<file>.*):(?P<line>\d+)\((?P<name>.*)\)")
 _STEP = re.compile(
-    r"(?P<family>ProfilerStep#|(?:(?:train(?:ing)?|valid(?:ation)?|eval)[ _]?)?"
-    r"(?:step|iter(?:ation)?)[ _:#=-]*)(?P<number>\d{1,9})",
+    r"(?P<family>ProfilerStep#|(?:(?:train(?:ing)?|valid(?:ation)?|eval(?:uation)?|test(?:ing)?|"
+    r"inference|warm[ _-]?up|bench(?:mark)?|measured?|timed|profiled?|global)[ _-]*)?"
+    r"(?:step|iter(?:ation)?|batch)[ _:#=-]*)(?P<number>\d{1,9})",
     re.IGNORECASE,
 )
 
@@ -111,6 +112,11 @@ def frame(text: str) -> str:
     """
     found = _FRAME.fullmatch(text)
     return f"{found['file']}({found['line']}): {found['name']}" if found else f"<built-in {text}>"
+
+
+def is_warm_up(family: str) -> bool:
+    """Tell whether steps that are called this way come before those that are measured."""
+    return family.lower().startswith("warm")
 
 
 def step_of(text: str) -> tuple[str, int] | None:

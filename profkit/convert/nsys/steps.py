@@ -8,7 +8,7 @@ import numpy as np
 
 from profkit.convert.linking.steps import StepSpans
 from profkit.convert.nsys.gathered import OWN_DOMAIN, Rows
-from profkit.convert.nsys.names import step_of
+from profkit.convert.nsys.names import is_warm_up, step_of
 from profkit.convert.nsys.report import Nvtx
 from profkit.convert.nsys.store import Ints
 
@@ -18,8 +18,9 @@ _OWN = ("step#", "ProfilerStep#")
 def steps(rows: Rows, folder: Path) -> StepSpans:
     """Return the steps that NVTX ranges mark; without one, those that a file in `folder` has.
 
-    profkit's own ranges win over PyTorch's, and those over what else is named like steps. Those in
-    profkit's domain win over all: where nsys has PyTorch emit NVTX, each is there a second time.
+    profkit's own ranges win over PyTorch's, those over what else is named like steps, and that over
+    steps of a warm-up. Those in profkit's domain win over all: where nsys has PyTorch emit NVTX,
+    each is there a second time.
     """
     marked = _marked(rows)
     if len(marked.number):
@@ -40,7 +41,8 @@ def _marked(rows: Rows) -> StepSpans:
     families = Counter(step[0] for step in found if step)
     if not families:
         return StepSpans.none()
-    family = next((family for family in _OWN if family in families), families.most_common(1)[0][0])
+    measured = [name for name, _ in families.most_common() if not is_warm_up(name)]
+    family = next(name for name in (*_OWN, *measured, *families) if name in families)
     at = [row for row, step in enumerate(found) if step and step[0] == family]
     number = np.array([found[row][1] for row in at], dtype=np.int64)  # type: ignore[index]
     start, end = nvtx.columns["start"][ranges[at]], rows.ends(ranges[at])

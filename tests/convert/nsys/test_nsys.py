@@ -7,6 +7,7 @@ from contextlib import closing
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from profkit.analyze import python_hotspots
 from profkit.convert.nsys.report import Report
@@ -49,6 +50,16 @@ def test_steps_whose_numbers_repeat_are_numbered_by_time(report, tmp_path):
     found, notes = frames(report(nvtx=nvtx), tmp_path)
     assert found["steps"]["step"].tolist() == [0, 1, 2]
     assert any("repeat their numbers" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("measured", "starts"),
+    [([(30, 40, "iter 0"), (40, 50, "iter 1")], [30, 40]), ([], [0, 10, 20])],
+)
+def test_steps_of_a_warm_up_count_only_without_others(report, tmp_path, measured, starts):
+    warm_up = [(10 * n, 10 * n + 10, f"Warm-up Step {n}") for n in range(3)]
+    found, _ = frames(report(nvtx=[*warm_up, *measured]), tmp_path)
+    assert found["steps"]["start_ns"].tolist() == [BASE_NS + start for start in starts]
 
 
 def test_a_step_that_was_begun_again_is_one_without_what_was_before(report, tmp_path):
