@@ -10,6 +10,14 @@ from profkit import marks
 
 # Steps whose forward passes are counted before it is said how many there are.
 _COUNTED = 3
+_BETWEEN = (
+    "Between steps the program calls modules in evaluation mode, to evaluate or to act: the times"
+    " of steps leave that out."
+)
+_WITHIN = (
+    "Within steps, which add up gradients of several batches, the program calls modules in"
+    " evaluation mode: the times of steps have that in them."
+)
 
 
 class _Passes(NamedTuple):
@@ -29,7 +37,9 @@ class ForwardPasses:
         self.has_training_mode = False
         self.has_gradients = False
         self.is_evaluating = False
-        self.has_noted_evaluation = False
+        self.has_backward = False
+        """Whether gradients were computed since the last step ended."""
+        self.noted: set[str] = set()
         self.in_step: Counter[_Passes] = Counter()
         self.of_steps: list[Counter[_Passes]] = []
 
@@ -46,7 +56,7 @@ class ForwardPasses:
             self.is_evaluating = True
             return "evaluation"
         if self.is_evaluating:
-            self._resume()
+            self._resume(is_in_step=self.has_backward)
         self.has_training_mode |= module.training
         if torch.is_grad_enabled():
             self.in_step[_Passes(id(module), type(module).__name__, is_in_closure)] += 1
@@ -68,15 +78,15 @@ class ForwardPasses:
         self.is_evaluating = is_evaluation
         return "evaluation" if is_evaluation else "forward"
 
-    def _resume(self) -> None:
+    def _resume(self, *, is_in_step: bool = False) -> None:
+        """Begin the step here, unless gradients of batches before an evaluation belong to it."""
         self.is_evaluating = False
-        marks.observed_resume()
-        if not self.has_noted_evaluation:
-            self.has_noted_evaluation = True
-            marks.note(
-                "Between steps the program calls modules in evaluation mode, to evaluate or to act:"
-                f" the times of steps leave that out, first before step {marks.steps_seen()}."
-            )
+        if not is_in_step:
+            marks.observed_resume()
+        note = _WITHIN if is_in_step else _BETWEEN
+        if note not in self.noted:
+            self.noted.add(note)
+            marks.note(note)
 
     def end_step(self, *, is_whole: bool) -> None:
         """Note the end of a step of training, which `is_whole` if it is no part of a round."""
@@ -85,6 +95,7 @@ class ForwardPasses:
             if len(self.of_steps) == _COUNTED and is_whole:
                 self._note_several()
         self.in_step = Counter()
+        self.has_backward = False
 
     def _note_several(self) -> None:
         """Say so if each step has the same number of passes, and more than one."""

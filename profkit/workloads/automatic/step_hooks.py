@@ -316,6 +316,7 @@ class StepHooks(ExitStack):
                 marks.observed_begin()
             with marks.observed_phase("backward"):
                 made = original(*args, **kwargs)
+            self.passes.has_backward = True
             if self._is_backward_a_step():
                 self._end_call(original)
             return made

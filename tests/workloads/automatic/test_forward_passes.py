@@ -49,7 +49,22 @@ def test_a_step_begins_again_after_an_evaluation(seen):
     steps = [what for what in seen.seen if what in (-1, "resume")]
     assert steps == [*[-1] * 5, "resume", *[-1] * 5, "resume", -1]
     (note,) = seen.notes
-    assert note.endswith("first before step 5.")
+    assert note.startswith("Between steps")
+
+
+def test_an_evaluation_between_batches_of_a_step_is_a_part_of_it(seen):
+    model = nn.Linear(4, 4)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    with StepHooks("auto"):
+        train(model, optimizer)
+        for _ in range(2):
+            model.train()
+            model(torch.ones(2, 4)).sum().backward()
+            evaluate(model, 2)
+            train(model, optimizer)
+    assert [what for what in seen.seen if what in (-1, "resume")] == [-1, -1, -1]
+    (note,) = seen.notes
+    assert note.startswith("Within steps")
 
 
 def test_an_evaluation_has_a_phase_of_its_own(watcher):
