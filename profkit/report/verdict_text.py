@@ -245,6 +245,7 @@ _SURE = [Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH]
 _ALWAYS = ("steps", "ranks", "profiler overhead")
 _IN_SHORT = {
     "steps": "too few steps",
+    "few steps": "only two steps",
     "variation": "step times vary",
     "ranks": "ranks were not recorded",
     "clocks": "the clocks of the ranks differ",

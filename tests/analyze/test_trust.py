@@ -81,6 +81,7 @@ CASES = {
     "cores": ({"queued": 0.5}, ()),
     "profiler overhead": (slowed(1.11), ()),
     "steps": ({"periods": Periods(rows=steps(10), one_off_ns={})}, ()),
+    "few steps": ({"periods": Periods(rows=steps(10, 10), one_off_ns={})}, ()),
     "variation": ({"periods": Periods(rows=steps(10, 30, 10, 40), one_off_ns={})}, ()),
     "excerpt": ({"rows": 20, "steps": 1}, trust.EVERYTHING),
     "GPU work": (

@@ -115,6 +115,9 @@ def _of_steps(seen: Seen) -> Iterator[Trust]:
     if steps == 1:
         message += ": one-off work cannot be told from steady work"
     yield Trust(check="steps", passed=steps > 1, message=f"{message}.")
+    if steps == _FEWEST_COMPARED:
+        message = "Two steps are too few to say how much they vary."
+        yield Trust(check="few steps", passed=False, message=message)
     variation = float(by_step.std(ddof=0) / by_step.mean()) if by_step.mean() else 0.0
     if steps >= _FEWEST_COMPARED:
         yield Trust(
