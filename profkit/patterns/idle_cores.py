@@ -37,8 +37,10 @@ def match(cpu_ops: pd.DataFrame, processes: pd.DataFrame) -> Match | None:
     in_use = float(processes["cpu_ns"].sum() / (processes["end_ns"] - processes["start_ns"]).sum())
     if in_use > threads * _BUSY:
         return None
-    of_torch = cpu_ops[having(cpu_ops, "^aten::")][CHARGED]
-    long_ns = float(of_torch[of_torch >= _LEAST_NS].sum())
+    of_torch = cpu_ops[having(cpu_ops, "^aten::")]
+    # One that lost its core for a while is no long operator.
+    alike = of_torch.groupby(["name", "input_shapes"], observed=True, dropna=False)[CHARGED]
+    long_ns = float(of_torch[CHARGED][alike.transform("median") >= _LEAST_NS].sum())
     return Match(
         cause="cpu_operators",
         advice=f"Operators use {threads} of {cores // ranks} cores: set `OMP_NUM_THREADS`, which "

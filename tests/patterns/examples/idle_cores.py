@@ -3,6 +3,7 @@
 from tests.patterns.recorded import op
 
 OPS = [op(0, "aten::mm", 300_000), op(1, "aten::add", 40_000), op(2, "Optimizer.step", 400_000)]
+PREEMPTED = OPS[1] | {"charged_ns": 900_000}
 
 
 def process(**columns):
@@ -17,5 +18,9 @@ PASSED = {
     "a thread for each physical core": {**FOUND, "processes": [process(operator_threads=2)]},
     "other threads use the cores": {**FOUND, "processes": [process(cpu_ns=5_000_000)]},
     "short operators": {**FOUND, "cpu_ops": OPS[1:2] * 9},
+    "one of them lost its core": {
+        **FOUND,
+        "cpu_ops": [*OPS[1:2] * 9, OPS[1] | {"charged_ns": 9e5}],
+    },
     "nothing is known of the cores": {"cpu_ops": OPS},
 }
