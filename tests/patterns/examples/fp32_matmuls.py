@@ -4,6 +4,13 @@ from profkit.core.hardware import Hardware
 from tests.patterns.recorded import kernel, op
 
 A100 = Hardware(name="A100", peak_flops={"fp32": 19.5e12, "tf32": 156e12})
+
+
+def gpu(name, capability):
+    """Return the row of a GPU."""
+    return {"rank": 0, "repeat": 0, "device": 0, "name": name, "capability": capability}
+
+
 OPS = [op(0, "aten::mm", input_types='["float", "float"]')]
 
 FOUND = {
@@ -23,6 +30,10 @@ PASSED = {
     "TF32": {"kernels": [kernel(0, "ampere_tf32_s1688gemm_128x64", 80_000)], "cpu_ops": OPS},
     "a GPU without tensor cores": {
         "kernels": [kernel(0, "maxwell_sgemm_128x64_nn", 80_000)],
-        "devices": [{"rank": 0, "repeat": 0, "device": 0, "capability": "6.1"}],
+        "devices": [gpu("Tesla P4", "6.1")],
+    },
+    "one of a later kind": {
+        "kernels": [kernel(0, "volta_sgemm_128x64_nn", 80_000)],
+        "devices": [gpu("NVIDIA GeForce GTX 1650", "7.5")],
     },
 }
