@@ -935,6 +935,23 @@ def test_the_first_step_begins_when_the_gpu_is_done_with_what_was_launched_befor
     assert any(row["check"] == "launches" for row in rows(found, "trust")) == is_doubted
 
 
+@pytest.mark.parametrize("steps", [[], [step(0, 5600)]], ids=["no step", "one step"])
+def test_patterns_know_operators_of_what_the_gpu_does_after_work_from_before(steps):
+    """The GPU begins with the recording 5 ms after the CPU, which has launched all of it then."""
+    number = 5 if steps else -1
+    names = ["aten::bmm", "aten::div", "aten::_softmax", "aten::bmm"]
+    found = divided(
+        steps=steps,
+        cpu_ops=[op(n, 10 * n, 10 * n + 9, name, step=number) for n, name in enumerate(names)],
+        runtime_calls=[call(n, 10 * n + 5, 10 * n + 7, step=number) for n in range(4)],
+        kernels=[
+            kernel(n, 5000 + 100 * n, 5100 + 100 * n, "sgemm", op=n, step=number) for n in range(4)
+        ],
+    )
+    covered = {row["pattern"]: row["covered_ms"] for row in rows(found, "matches")}
+    assert covered["unfused_attention"] == pytest.approx(0.2)
+
+
 def test_what_the_profiler_slows_down_is_no_idle_time_of_the_gpu():
     """The step of 2,000 µs takes 1,600 without: a GPU that waits for Python waits so much less."""
     slowdown = {"recordings": {"x": Recording()}, "observer_tax": slowed(4, 1600)}

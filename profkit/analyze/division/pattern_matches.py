@@ -167,7 +167,8 @@ def _given(
 ) -> dict[str, Any]:
     """Return the tables that patterns look at: rows of the periods, with what they are charged.
 
-    Operators are charged with time `within` a union, see `charges.of_operators`.
+    Operators are charged with time `within` a union, see `charges.of_operators`. All of a step
+    are given: where the first period begins with what the GPU does of it, most came before.
     """
     own = {name: of_rank(rank.where, known[name]) for name in _OF_RANK}
     python = rank.python.assign(**{CHARGED: charges.of_python(rank, _working(rank, time))})
@@ -179,8 +180,14 @@ def _given(
         "processes": _with_waits(rank, time, own["processes"]),
     }
     first, last = int(rank.windows[:, 0].min()), int(rank.windows[:, 1].max())
+    of_steps: dict[str, Any] = {}
+    if len(rank.kernels):
+        of_steps = {_OPS: tables[_OPS]["step"].isin(rank.periods["step"])}
     inside = {
-        name: filtered(rows, (rows["start_ns"] < last) & (rows["end_ns"] >= first))
+        name: filtered(
+            rows,
+            ((rows["start_ns"] < last) & (rows["end_ns"] >= first)) | of_steps.get(name, False),
+        )
         for name, rows in tables.items()
     }
     return {**known, **inside, "devices": of_rank(rank.where, known["devices"])}
