@@ -3,6 +3,7 @@
 import pandas as pd
 
 from profkit.core.verdict import Confidence
+from profkit.patterns._attention_products import products_of_fused_ns
 from profkit.patterns._rows import cause, having, inside, per_step, place, time
 from profkit.patterns.base import Match, Step, pattern
 
@@ -25,7 +26,7 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
         cause=cause(cpu_ops, chosen, kernels),
         advice=f"Give `scaled_dot_product_attention` what a fused backend takes ({takes}); "
         "`with sdpa_kernel(SDPBackend.FLASH_ATTENTION)` says what is in the way.",
-        gain_ns=time(cpu_ops, chosen, kernels),
+        gain_ns=time(cpu_ops, chosen, kernels) - products_of_fused_ns(cpu_ops, chosen, kernels),
         place=place(cpu_ops, calls),
         confidence=Confidence.HIGH,
         evidence={"calls_per_step": per_step(calls, step.count)},

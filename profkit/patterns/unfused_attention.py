@@ -4,13 +4,14 @@ import numpy as np
 import pandas as pd
 
 from profkit.core.verdict import Confidence
+from profkit.patterns._attention_products import PRODUCT, products_of_fused_ns
 from profkit.patterns._rows import Chosen, cause, having, inside, per_step, place, time
 from profkit.patterns._shapes import MATRIX, operands, shape
 from profkit.patterns.base import Match, Step, pattern
 
 _OF_MODULE = r"^aten::_native_multi_head_attention$"
 _DROPOUT = r"^aten::(?:native_dropout|bernoulli_)$"
-_PRODUCT, _SOFTMAX = r"^aten::(?:bmm|baddbmm)$", r"^aten::_softmax(?:_backward_data)?$"
+_SOFTMAX = r"^aten::_softmax(?:_backward_data)?$"
 
 _USE = (
     "Use `torch.nn.functional.scaled_dot_product_attention`{}: it keeps no matrix of scores in "
@@ -44,6 +45,7 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
         return None
     where = place(cpu_ops, found)
     chosen = inside(cpu_ops, between)
+    staying_ns = products_of_fused_ns(cpu_ops, between, kernels)
     in_module = bool(inside(cpu_ops, having(cpu_ops, _OF_MODULE))[found].all())
     drops = kernels.empty and (between & having(cpu_ops, _DROPOUT)).any()
     use = _USE_WITHOUT_DROPOUT if drops else _USE
@@ -51,7 +53,7 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     return Match(
         cause=cause(cpu_ops, inside(cpu_ops, found), kernels),
         advice=(_CALL_WITHOUT if in_module else use).format(f" in {where}" if where else ""),
-        gain_ns=time(cpu_ops, chosen, kernels),
+        gain_ns=time(cpu_ops, chosen, kernels) - staying_ns,
         place=where,
         confidence=Confidence.HIGH,
         evidence={"softmax_per_step": per_step(found, step.count), "scores": str(widest)},
@@ -61,7 +63,7 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
 def _between_products(cpu_ops: pd.DataFrame, softmax: Chosen) -> tuple[Chosen, Chosen]:
     """Choose the softmaxes between two products, and all that starts from one to the other."""
     rows = cpu_ops[["repeat", "tid", "start_ns", "input_shapes"]].reset_index(drop=True)
-    key = rows[softmax | having(cpu_ops, _PRODUCT)].sort_values(["repeat", "tid", "start_ns"])
+    key = rows[softmax | having(cpu_ops, PRODUCT)].sort_values(["repeat", "tid", "start_ns"])
     at = key.index.to_numpy()
     is_softmax = softmax[at]
     scores = (

@@ -4,6 +4,7 @@ import pytest
 
 from profkit.patterns import patterns
 from profkit.testing import found
+from tests.patterns.examples import attention_math
 from tests.patterns.examples.unfused_attention import KERNELS, OPS
 from tests.patterns.recorded import op
 
@@ -19,3 +20,26 @@ def test_dropout_is_left_out_where_the_cpu_has_no_fused_kernel_with_it(drops, on
     kernels = {"kernels": KERNELS} if on_gpu else {}
     (match,) = found(patterns()["unfused_attention"], cpu_ops=charged, **kernels)
     assert ("`dropout_p=0`" in match.advice) == (drops and not on_gpu)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "gain_ns"),
+    [
+        ([], 200_000),
+        (KERNELS, 50_000),
+        ([row | {"name": "ampere_bf16_s16816gemm_bf16_64x64"} for row in KERNELS], 100_000),
+    ],
+    ids=["CPU", "CUDA cores", "tensor cores"],
+)
+def test_products_stay_but_for_what_tensor_cores_wait_for_memory(kernels, gain_ns):
+    charged = [row | {"charged_ns": 0 if kernels else 100_000} for row in OPS]
+    (match,) = found(patterns()["unfused_attention"], cpu_ops=charged, kernels=kernels)
+    assert match.gain_ns == gain_ns
+
+
+@pytest.mark.parametrize("on_gpu", [False, True])
+def test_products_of_the_math_backend_stay_as_well(on_gpu):
+    given = {"kernels": attention_math.KERNELS} if on_gpu else {}
+    ops = [row | {"charged_ns": 0 if on_gpu else 10_000} for row in attention_math.OPS]
+    (match,) = found(patterns()["attention_math"], cpu_ops=ops, **given)
+    assert match.gain_ns == (90_000 if on_gpu else 20_000)
