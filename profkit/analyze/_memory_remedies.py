@@ -3,18 +3,9 @@
 import re
 from typing import NamedTuple
 
-from profkit.analyze.shared.allocation_origins import AFTER, BEFORE, UNKNOWN
+from profkit.analyze._memory_contents import CONTENTS, TEMPORARIES
+from profkit.analyze.shared.allocation_origins import BEFORE
 
-CONTENTS = {
-    "forward": "activations",
-    "backward": "gradients",
-    "optimizer": "optimizer states",
-    "data": "input batches",
-    "set-up": "parameters",
-    BEFORE: "blocks from before the history",
-    AFTER: "blocks from after the window",
-    UNKNOWN: "blocks of unknown origin",
-}
 OF_ATTENTION = re.compile(r"softmax", re.IGNORECASE)
 OF_LOSS = re.compile(r"log_softmax|cross_entropy|logits", re.IGNORECASE)
 TUNING = "https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management"
@@ -43,8 +34,14 @@ REMEDIES = {
         "https://docs.pytorch.org/docs/stable/distributed.optim.html",
     ),
     "parameters": Remedy(
-        "Keep the weights in bf16. Several GPUs can share them: `fully_shard` (FSDP) or ZeRO-3.",
+        "Keep the weights in bf16, if they are in FP32. Several GPUs can share them: `fully_shard` "
+        "(FSDP) or ZeRO-3.",
         "https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html",
+    ),
+    TEMPORARIES: Remedy(
+        "They shrink with the batch, and so do activations: compute it in several parts "
+        "(gradient accumulation).",
+        TUNING,
     ),
     "input batches": Remedy(
         "Move one batch at a time to the GPU, and drop the last one before the next.", TUNING
@@ -60,6 +57,12 @@ ATTENTION = Remedy(
     "Use `torch.nn.functional.scaled_dot_product_attention`, which keeps no matrix of scores.",
     "https://docs.pytorch.org/docs/stable/generated/"
     "torch.nn.functional.scaled_dot_product_attention.html",
+)
+CAST = Remedy(
+    "Keep the weights in bf16, `model.to(torch.bfloat16)`, without autocast, which holds a second "
+    "copy of them, in 16 bits, until backward has used it. To train them so, take an optimizer "
+    "that rounds for it, as `AdamW8bit(..., bf16_stochastic_round=True)` of torchao.",
+    "https://docs.pytorch.org/docs/stable/amp.html",
 )
 LOSS = Remedy(
     "Compute the loss over parts of the tokens (chunked or fused linear cross-entropy): "

@@ -7,6 +7,7 @@ from itertools import takewhile
 import pandas as pd
 from pydantic import PositiveInt
 
+from profkit.analyze._memory_contents import with_contents
 from profkit.analyze.base import analysis
 from profkit.analyze.shared.allocation_origins import (
     AFTER,
@@ -32,7 +33,7 @@ _UNKNOWN = {
     AFTER: "it came after the window, before memory ran out, as may more that Python cannot reach; "
     "record the steps in which it does (tools.memory_snapshot.first_step and steps)",
 }
-_SHARES = ("origin", "line", "operator", "module", "step")
+_SHARES = ("origin", "content", "line", "operator", "module", "step")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,12 +56,13 @@ def analyze(allocations: pd.DataFrame, config: Config) -> Result:
 
     Sizes are what the program asked for, from the allocator's own history, beginning with what
     was live before it. The details of a rank are those of its GPU and repeat with the highest
-    peak. An origin is what the program was doing when it allocated: what forward leaves are
-    activations, what backward leaves gradients, what the optimizer leaves its states.
+    peak. An origin is what the program was doing when it allocated, the content what that is: what
+    forward leaves are activations, what backward leaves gradients, what the optimizer leaves its
+    states, but for copies of weights and workspaces of libraries.
     """
     if allocations.empty:
         return Result.abstain("the peak of memory", "no allocation was recorded")
-    rows = with_origins(allocations)
+    rows = with_contents(with_origins(allocations))
     peaks = _peaks(rows)
     highest = _highest(rows, peaks)
     worst = highest[0]

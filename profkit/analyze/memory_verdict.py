@@ -1,13 +1,14 @@
 """Memory verdict: what fills the memory at its peak, how far that is from the limit, what to do."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from profkit.analyze._memory_contents import CAST_WEIGHTS, CONTENTS
 from profkit.analyze._memory_growth import KEEP_NO_GRAPH, OUT_OF_MEMORY, growth
 from profkit.analyze._memory_remedies import (
     ATTENTION,
-    CONTENTS,
+    CAST,
     LOSS,
     OF_ATTENTION,
     OF_LOSS,
@@ -33,6 +34,10 @@ class Config(Settings):
 
     telling: float = 0.1
     """Part of the peak from which on what fills it decides the advice."""
+
+    small_bytes: int = 512 * 2**20
+    """Peak below which nothing is advised where the limit is not known: GPUs have many times as
+    much."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,11 +93,11 @@ def _peak(result: Result, rank: int | None) -> _Peak:
     """Return the peak of `rank`, or of the rank with the highest."""
     peaks = [row for row in _rows(result, "peaks") if rank is None or row["rank"] == rank]
     highest = max(peaks, key=lambda row: int(row["peak_bytes"]))
-    contents: dict[str, int] = {}
-    for row in _rows(result, "by_origin"):
-        if row["rank"] == highest["rank"]:
-            content = CONTENTS.get(row["origin"], row["origin"])
-            contents[content] = contents.get(content, 0) + row["live_bytes"]
+    contents = {
+        str(row["content"]): int(row["live_bytes"])
+        for row in _rows(result, "by_content")
+        if row["rank"] == highest["rank"]
+    }
     lines = [
         (str(row["line"]), int(row["live_bytes"]))
         for row in _rows(result, "by_line")
@@ -102,7 +107,7 @@ def _peak(result: Result, rank: int | None) -> _Peak:
         rank=highest["rank"],
         total=int(highest["peak_bytes"]),
         is_known=int(highest["from_history"]) > 0,
-        contents=dict(sorted(contents.items(), key=lambda pair: -pair[1])),
+        contents=contents,
         lines=lines,
     )
 
@@ -112,20 +117,21 @@ def _within(peak: _Peak, limit: int, config: Config) -> MemoryVerdict:
     content, content_bytes = next(iter(peak.contents.items()), ("", 0))
     share = content_bytes / max(peak.total, 1)
     when = "at the peak" if peak.is_known else "at the end, the peak not recorded"
+    is_far = peak.total < (config.near * limit or config.small_bytes)
+    little = ", little for a GPU" if is_far and peak.is_known else ""
     if limit:
         of_limit = f"{100 * peak.total / limit:.0f} % of the GPU's memory"
         headline = f"{size(peak.total)} {when}, {of_limit}: mostly {content}."
     else:
-        headline = f"{size(peak.total)} {when}: {100 * share:.0f} % {content}."
-    is_far = limit > 0 and peak.total < config.near * limit
-    place, remedy = _remedy(peak, config)
+        headline = f"{size(peak.total)} {when}{little}: {100 * share:.0f} % {content}."
+    place, remedy = ("", Remedy("", "")) if is_far else _remedy(peak, config)
     return MemoryVerdict(
         headline=headline,
         peak_bytes=peak.total,
         limit_bytes=limit or -1,
         filled_by=dict(peak.contents),
-        advice="" if is_far else remedy.advice,
-        source="" if is_far else remedy.source,
+        advice=remedy.advice,
+        source=remedy.source,
         place=place,
         confidence=_confidence(peak, limit),
         evidence=_evidence(peak),
@@ -150,20 +156,33 @@ def _growing(within: MemoryVerdict, leak: Mapping[str, Any]) -> MemoryVerdict:
 
 
 def _remedy(peak: _Peak, config: Config) -> tuple[str, Remedy]:
-    """Return the line to change and what to do: about attention or the loss, or what fills most."""
+    """Return the line to change and what to do: about what is known by name, or fills most."""
     least = config.telling * peak.total
-    loss = [line for line in peak.lines if OF_LOSS.search(line[0])]
-    attention = [line for line in peak.lines if OF_ATTENTION.search(line[0]) and line not in loss]
-    for lines, remedy in ((attention, ATTENTION), (loss, LOSS)):
-        held = sum(line_bytes for _, line_bytes in lines)
-        if lines and held >= least:
-            share = f"Such lines hold {100 * held / max(peak.total, 1):.0f} % of the peak."
-            return lines[0][0], Remedy(f"{remedy.advice} {share}", remedy.source)
+    known = max(_known_by_name(peak), key=lambda one: one[0])
+    if known[0] >= max(least, 1):
+        return known[1:]
     content = next(iter(peak.contents), "")
     # What was there before has no line in the history.
     is_known = bool(peak.lines) and peak.lines[0][1] >= least and content != CONTENTS[BEFORE]
     place = peak.lines[0][0] if is_known else ""
     return place, REMEDIES.get(content, Remedy("", ""))
+
+
+def _known_by_name(peak: _Peak) -> Iterator[tuple[int, str, Remedy]]:
+    """Yield the bytes, the line and the remedy of attention, of the loss and of cast weights."""
+    loss = [line for line in peak.lines if OF_LOSS.search(line[0])]
+    attention = [line for line in peak.lines if OF_ATTENTION.search(line[0]) and line not in loss]
+    for lines, remedy in ((attention, ATTENTION), (loss, LOSS)):
+        held = sum(line_bytes for _, line_bytes in lines)
+        yield held, lines[0][0] if lines else "", _with_share(remedy, "Such lines", held, peak)
+    held = peak.contents.get(CAST_WEIGHTS, 0)
+    yield held, "", _with_share(CAST, "Such copies", held, peak)
+
+
+def _with_share(remedy: Remedy, what: str, held: int, peak: _Peak) -> Remedy:
+    """Return the remedy with the part of the peak that it is about."""
+    share = f"{what} hold {100 * held / max(peak.total, 1):.0f} % of the peak."
+    return Remedy(f"{remedy.advice} {share}", remedy.source)
 
 
 def _evidence(peak: _Peak) -> Evidence:

@@ -57,7 +57,7 @@ def test_without_a_history_what_was_live_at_the_end_is_no_peak():
     assert found.headline.startswith("60 MiB at the end, the peak not recorded: 100 % ")
     assert found.confidence is Confidence.LOW
     assert verdict(snapshot([block(60, -1), block(1, 0, 1)], 80)).headline.startswith(
-        "61 MiB at the peak: "
+        "61 MiB at the peak, little for a GPU: "
     )
 
 
@@ -73,10 +73,34 @@ def test_far_from_the_limit_nothing_is_advised():
     ],
 )
 def test_a_line_of_attention_or_of_the_loss_has_its_own_remedy(line, advice):
-    found = verdict(snapshot([block(60, 0), block(20, 1, line=line)], 80))
+    found = verdict(snapshot([block(600, 0), block(200, 1, line=line)], 800))
     assert advice in found.advice
     assert found.advice.endswith("Such lines hold 25 % of the peak.")
     assert found.place == line
+
+
+@pytest.mark.parametrize(("size_mib", "is_little"), [(500, True), (513, False)])
+def test_where_the_gpu_is_not_known_little_memory_is_no_problem(size_mib, is_little):
+    found = verdict(snapshot([block(size_mib, 0)], size_mib))
+    assert bool(found.advice) != is_little
+    assert bool(found.place) != is_little
+    assert ("at the peak, little for a GPU: 100 %" in found.headline) == is_little
+
+
+def test_copies_of_weights_are_what_to_leave_out_where_they_hold_more_than_attention():
+    cast = f"{FORWARD};at::autocast::cached_cast(c10::ScalarType, at::Tensor const&)"
+    weight = block(1200, -1) | {"stack": "", "line": ""}
+    softmax = block(300, 1, line="softmax (model.py:7)")
+    found = verdict(snapshot([weight, block(600, 0, stack=cast), softmax], 2100))
+    assert found.advice.startswith("Keep the weights in bf16, `model.to(torch.bfloat16)`")
+    assert found.advice.endswith("Such copies hold 29 % of the peak.")
+    assert found.filled_by["weights cast by autocast"] == 600 * MIB
+
+
+def test_weights_are_to_be_in_bf16_only_if_they_are_not():
+    weights = block(600, -1, stack="to (torch/nn/modules/module.py:9)")
+    found = verdict(snapshot([weights], 600))
+    assert found.advice.startswith("Keep the weights in bf16, if they are in FP32.")
 
 
 def test_more_allocated_than_reserved_is_inconclusive():

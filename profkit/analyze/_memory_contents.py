@@ -1,0 +1,67 @@
+"""What allocations are: activations, gradients, weights, copies and workspaces."""
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from profkit.analyze.shared.allocation_origins import AFTER, BEFORE, UNKNOWN, WHERE
+
+CONTENTS = {
+    "forward": "activations",
+    "backward": "gradients",
+    "optimizer": "optimizer states",
+    "data": "input batches",
+    "set-up": "parameters",
+    BEFORE: "blocks from before the history",
+    AFTER: "blocks from after the window",
+    UNKNOWN: "blocks of unknown origin",
+}
+"""What allocations of each origin are, if nothing more is known of them."""
+
+TEMPORARIES = "temporaries of backward"
+CAST_WEIGHTS = "weights cast by autocast"
+WORKSPACES = "workspaces of libraries"
+
+_OF_WORKSPACE = r"getNewWorkspace|[wW]orkspace\("
+_CAST = r"at::autocast::cached_cast"
+
+
+def with_contents(allocations: pd.DataFrame) -> pd.DataFrame:
+    """Return `allocations`, which have their origin, with a column ``content``."""
+    origin = allocations["origin"].astype(object)
+    content = origin.map(CONTENTS).to_numpy(dtype=object)
+    content[_freed_in_backward(allocations, (origin == "backward").to_numpy(bool))] = TEMPORARIES
+    content[_cast_weights(allocations, origin.isin([BEFORE, "set-up"]).to_numpy())] = CAST_WEIGHTS
+    content[_containing(allocations, _OF_WORKSPACE)] = WORKSPACES
+    return allocations.assign(content=pd.Categorical(content.astype(str)))
+
+
+def _freed_in_backward(allocations: pd.DataFrame, backward: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Tell which rows of `backward` are freed while it goes on: gradients outlive it.
+
+    It goes on as long as nothing else allocates.
+    """
+    found = np.zeros(len(allocations), dtype=bool)
+    for rows in allocations.groupby(WHERE, observed=True).indices.values():
+        start, end = (allocations[name].to_numpy()[rows] for name in ("start_event", "end_event"))
+        starts = np.sort(start[start >= 0])
+        others = np.sort(start[(start >= 0) & ~backward[rows]])
+        none = np.iinfo(starts.dtype).max
+        after_end = np.append(starts, none)[np.searchsorted(starts, end)]
+        other = np.append(others, none)[np.searchsorted(others, start)]
+        found[rows] = backward[rows] & (end >= 0) & (after_end < other)
+    return found
+
+
+def _cast_weights(allocations: pd.DataFrame, weights: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Tell which rows are halves of a weight's size that autocast made: it casts inputs as well."""
+    size = allocations["size_bytes"].to_numpy(np.int64)
+    halves = np.isin(2 * size, size[weights])
+    return halves & _containing(allocations, _CAST)
+
+
+def _containing(allocations: pd.DataFrame, expression: str) -> NDArray[np.bool_]:
+    """Tell which rows have a stack that contains `expression`."""
+    stacks = allocations["stack"].cat
+    contains = np.append(stacks.categories.str.contains(expression), False)
+    return contains[stacks.codes.to_numpy()].astype(bool)
