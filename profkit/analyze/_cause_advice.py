@@ -10,7 +10,7 @@ from profkit.analyze.division.details import IN_OPERATORS
 from profkit.analyze.division.names import parts_of
 from profkit.analyze.division.phases import inside
 from profkit.core.formatting import milliseconds
-from profkit.core.verdict import Action, Cause, Confidence
+from profkit.core.verdict import Action, Cause, Confidence, Evidence
 from profkit.patterns.loading_in_main_process import HANDED_OVER_MS
 
 _SYNC = re.compile(r"Synchronize|cudaMemcpy$|hipMemcpy|urEventWait|urQueueFinish")
@@ -35,6 +35,7 @@ class _Rule:
 
 
 _SHORT_GAP_MS = 0.5
+_LAUNCHING = "gpu_idle.python"
 _MOSTLY = 0.5
 _TUNING = "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"
 _FSDP = "https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html"
@@ -65,8 +66,17 @@ def operator_on_cpu(cause: Cause) -> str:
 
 
 def _has_short_gaps(cause: Cause) -> bool:
-    gaps = float(cause.evidence.get("gaps_per_step", 0.0))
-    return gaps > 0 and cause.ms_per_step / gaps < _SHORT_GAP_MS
+    return _are_short(cause.ms_per_step, cause.evidence)
+
+
+def _are_short(ms_per_step: float, evidence: Evidence) -> bool:
+    gaps = float(evidence.get("gaps_per_step", 0.0))
+    return gaps > 0 and ms_per_step / gaps < _SHORT_GAP_MS
+
+
+def is_bound_by_launches(action: Action) -> bool:
+    """Tell whether an action is about a GPU that waits for many launches, for a short time each."""
+    return action.cause == _LAUNCHING and _are_short(action.gain_ms, action.evidence)
 
 
 def _dispatch(cause: Cause) -> str:
@@ -219,7 +229,7 @@ _RULES = (
         source="",
     ),
     _Rule(
-        cause=re.compile(r"gpu_idle\.python$"),
+        cause=re.compile(re.escape(_LAUNCHING)),
         title="GPU waits for the CPU to launch",
         advice=_dispatch,
         least=0.1,

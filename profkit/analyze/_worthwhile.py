@@ -5,13 +5,15 @@ from dataclasses import replace
 from typing import Any
 
 from profkit.analyze._actions_of_patterns import of_patterns, of_some_steps
-from profkit.analyze._cause_advice import actions
-from profkit.analyze.division import names
+from profkit.analyze._cause_advice import actions, is_bound_by_launches
+from profkit.analyze.division import gpu, names
 from profkit.core.verdict import Action, Cause, Confidence, Limiter
 
 _UNNAMED = "work_beside_the_model"
 _NO_LESS = 0.5
 _UNSURE = 0.5
+_MOSTLY = 0.5
+_GOING_ON = ("short_kernels", "too_few_workers")
 
 
 def worthwhile(
@@ -67,6 +69,30 @@ def in_order(worth: Sequence[Action], limiter: Limiter) -> list[Action]:
         why = "as it is more certain" if is_alike else f"as the step is {limiter}"
         ordered[0] = replace(ordered[0], title=f"{ordered[0].title} (first, {why})")
     return ordered
+
+
+def after_waits(
+    ordered: Sequence[Action], limiter: Limiter, causes: Iterable[Cause]
+) -> list[Action]:
+    """Return actions, those said to come then that shorten what a mostly idle GPU computes.
+
+    Where it waits for launches or for workers, both of which go on meanwhile, it would only wait
+    longer, until the first action has changed that.
+    """
+    idle = next((cause.share for cause in causes if cause.id == gpu.IDLE), 0.0)
+    if idle <= _MOSTLY or not ordered or not _goes_on(ordered[0]):
+        return [*ordered]
+    return [
+        replace(action, title=f"{action.title} (then, as the step is {limiter})")
+        if names.limiter(action.cause) is Limiter.GPU
+        else action
+        for action in ordered
+    ]
+
+
+def _goes_on(action: Action) -> bool:
+    """Tell whether an action is about what goes on while the GPU computes."""
+    return action.pattern in _GOING_ON or (not action.pattern and is_bound_by_launches(action))
 
 
 def _without_parts_of(causes: Sequence[Cause], explained: frozenset[str]) -> list[Cause]:

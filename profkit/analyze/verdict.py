@@ -24,7 +24,7 @@ from profkit.analyze._uneven_steps import (
     outside_steps,
     uneven_steps,
 )
-from profkit.analyze._worthwhile import in_order, likely_ms, worthwhile
+from profkit.analyze._worthwhile import after_waits, in_order, likely_ms, worthwhile
 from profkit.analyze.base import Behaviour, analysis
 from profkit.analyze.division import gpu, names
 from profkit.analyze.division.periods import SINGLE_STEPS
@@ -125,7 +125,7 @@ def _of_time(
     said = frozenset(cause.id for cause in spoken)
     limiter = _limiter(mine, said, typical, spread, config)
     is_typical = limiter is _limiter(mine, said, typical, (), config)
-    chosen = in_order(worth, limiter)[: config.actions]
+    chosen = after_waits(in_order(worth, limiter), limiter, mine)[: config.actions]
     if "variation" in failed and not chosen:
         limiter = Limiter.UNSTABLE
     if "steps" in failed and limiter is Limiter.CPU and _starts(mine) > config.starting:

@@ -385,6 +385,34 @@ def test_ranks_that_were_not_recorded_are_no_doubt_if_all_marks_say_who_is_last(
     assert ("record all of them" not in action.advice) == is_sure
 
 
+@pytest.mark.parametrize(
+    ("pattern", "times", "is_later"),
+    [
+        ("short_kernels", {"gpu_computing": 20, "gpu_idle.python": 80}, True),
+        ("too_few_workers", {"gpu_computing": 20, "gpu_idle.loading_data": 80}, True),
+        ("loading_in_main_process", {"gpu_computing": 20, "gpu_idle.loading_data": 80}, False),
+        ("short_kernels", {"gpu_computing": 60, "gpu_idle.python": 40}, False),
+    ],
+)
+def test_what_a_gpu_computes_that_waits_for_others_at_work_is_shortened_then(
+    pattern, times, is_later
+):
+    wait = [*times][1]
+    found = on(times, matches=[match("gpu_computing", 15), (pattern, *match(wait, 30)[1:])])
+    titles = {action.cause: action.title for action in found.actions}
+    words = f"(then, as the step is {found.limiter})"
+    assert titles["gpu_computing"].endswith(words) == is_later
+    assert words not in titles[wait]
+
+
+@pytest.mark.parametrize(("gaps", "is_later"), [(1000, True), (4, False)])
+def test_kernels_are_shortened_after_many_launches_and_not_after_a_few_long_waits(gaps, is_later):
+    times = {"gpu_computing": 20, "gpu_idle.python": 80}
+    about = {"gpu_idle.python": ("", {"gaps_per_step": gaps, "longest_ns": 1})}
+    found = on(times, about=about, matches=[match("gpu_computing", 15)])
+    assert ("(then, as" in found.actions[1].title) == is_later
+
+
 def test_what_helps_against_the_limiter_comes_before_a_larger_bound_elsewhere():
     times = {"gpu_computing": 60, "gpu_idle.loading_data": 40}
     found = on(times, matches=[match("gpu_computing", 55), match("gpu_idle.loading_data", 30)])
