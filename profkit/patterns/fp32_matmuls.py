@@ -7,7 +7,7 @@ import pandas as pd
 from profkit.core.hardware import Hardware
 from profkit.core.verdict import Confidence
 from profkit.patterns._product_rates import Rates, product_rates
-from profkit.patterns._rows import belonging, computing, having, inside
+from profkit.patterns._rows import Chosen, belonging, computing, having, inside
 from profkit.patterns._shapes import CONVOLUTIONS, MATMULS
 from profkit.patterns.base import CHARGED, Match, charged, pattern
 from profkit.tables.kernel_names import ON_CUDA_CORES
@@ -20,6 +20,8 @@ _FP32_KERNEL = (
 )
 _TENSOR_CORES = rf"tensorop|tf32|s1688|s884|h884|16816|xmma(?!.*{ON_CUDA_CORES})|nvjet|wgmma"
 _TRAINS = "[bB]ackward"
+_LAYOUT = "`torch.channels_last`"
+_REASON = "These products run on CUDA cores in FP32."
 
 
 @pattern(
@@ -41,54 +43,53 @@ def match(
     half = _half(rates, trains=bool(having(cpu_ops, _TRAINS).any()))
     convolves = having(kernels, _CONVOLVES)
     convolves |= belonging(kernels, cpu_ops, inside(cpu_ops, having(cpu_ops, CONVOLUTIONS)))
-    takes_tf32 = bool((convolves & having(kernels, "tf32")).any())
-    for rows, (advice, rate), confidence in (
-        (kernels[slow & ~convolves], _of_products(rates, half), Confidence.HIGH),
-        # What cuDNN takes then depends on the sizes.
-        (kernels[slow & convolves], _of_convolutions(rates, half, takes_tf32), Confidence.MEDIUM),
-    ):
-        if len(rows):
-            yield Match(
-                cause=computing(rows, cpu_ops),
-                advice=advice,
-                gain_ns=charged(rows) * (1 - 1 / rate),
-                confidence=confidence,
-                evidence={
-                    "kernels": len(rows),
-                    "share_of_gpu_time": _share(rows, kernels),
-                    "times_the_rate": round(rate, 1),
-                },
-            )
+    for chosen, advice, rate, confidence in _findings(kernels, slow, convolves, rates, half):
+        rows = kernels[chosen]
+        yield Match(
+            cause=computing(rows, cpu_ops),
+            advice=advice,
+            gain_ns=charged(rows) * (1 - 1 / rate),
+            confidence=confidence,
+            evidence={
+                "kernels": len(rows),
+                "share_of_gpu_time": _share(rows, kernels),
+                "times_the_rate": round(rate, 1),
+            },
+        )
 
 
 def _half(rates: Rates, *, trains: bool) -> str:
     """Return what makes products run in a type of 16 bits."""
     if rates.has_bf16:
         return "bf16 `torch.autocast`"
-    scaled = " with `torch.amp.GradScaler`" if trains else ""
-    return f'`torch.autocast("cuda", dtype=torch.float16)`{scaled}'
+    return f"fp16 `torch.autocast`{' with `torch.amp.GradScaler`' if trains else ''}"
 
 
-def _of_products(rates: Rates, half: str) -> tuple[str, float]:
-    """Return what is said of matrix products, and how many times the rate they have then."""
-    reason = "These products run on CUDA cores in FP32."
-    if rates.tf32 > 1:
+def _findings(
+    kernels: pd.DataFrame, slow: Chosen, convolves: Chosen, rates: Rates, half: str
+) -> Iterator[tuple[Chosen, str, float, Confidence]]:
+    """Yield `slow` kernels, what is said of them, and how many times the rate they have then.
+
+    Convolutions may take TF32 unless a setting forbids it, so that theirs are a finding apart.
+    """
+    if rates.tf32 <= 1:
+        layout = f" and {_LAYOUT}" if (slow & convolves).any() else ""
+        no_faster = " TF32 is no faster than that on this GPU." if rates.tf32 else ""
+        yield slow, f"Use {half}{layout}. {_REASON}{no_faster}", rates.half, Confidence.HIGH
+        return
+    products, convolutions = slow & ~convolves, slow & convolves
+    if products.any():
         other = f", or {half}" if rates.half > rates.tf32 else ""
         use = f'Use `torch.set_float32_matmul_precision("high")` (TF32){other}.'
-        return f"{use} {reason}", rates.tf32
-    slow = " TF32 is no faster than that on this GPU." if rates.tf32 else ""
-    return f"Use {half}. {reason}{slow}", rates.half
-
-
-def _of_convolutions(rates: Rates, half: str, takes_tf32: bool) -> tuple[str, float]:
-    """Return the same of convolutions, which may take TF32 unless a setting forbids it."""
-    use = f"Use {half} and `memory_format=torch.channels_last`"
-    reason = "These convolutions run on CUDA cores in FP32"
-    if takes_tf32:
-        reason += ", although others take TF32"
-    elif rates.tf32 > 1:
-        use += "; leave `torch.backends.cudnn.allow_tf32 = True`, its default"
-    return f"{use}. {reason}.", max(rates.tf32, rates.half)
+        yield products, f"{use} {_REASON}", rates.tf32, Confidence.HIGH
+    if convolutions.any():
+        use = f"Use {half} and {_LAYOUT}"
+        if (convolves & having(kernels, "tf32")).any():
+            said = f"{use}. TF32 is on, and these convolutions run on CUDA cores in FP32."
+        else:
+            said = f"{use}; leave `torch.backends.cudnn.allow_tf32 = True`, its default. {_REASON}"
+        # Which kernels cuDNN takes then depends on the sizes.
+        yield convolutions, said, max(rates.tf32, rates.half), Confidence.MEDIUM
 
 
 def _share(rows: pd.DataFrame, kernels: pd.DataFrame) -> float:

@@ -9,7 +9,7 @@ from tests.patterns.examples.fp32_matmuls import gpu
 from tests.patterns.recorded import kernel, op
 
 SGEMM = [kernel(0, "ampere_sgemm_128x64_tn", 80_000)]
-TF32, BF16, FP16 = "set_float32_matmul_precision", "bf16 `torch.autocast`", "dtype=torch.float16"
+TF32, BF16, FP16 = "set_float32_matmul_precision", "bf16 `torch.autocast`", "fp16 `torch.autocast`"
 
 
 def matches(kernels, *devices, ops=(), **known):
@@ -61,21 +61,28 @@ IN_TF32 = kernel(0, "sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_
 def test_convolutions_in_fp32_are_helped_by_no_setting_of_products(others):
     (match,) = matches([CUDNN, *others], gpu("NVIDIA RTX A5000", "8.6"), ops=[CONVOLUTION])
     assert (match.cause, match.gain_ns) == ("gpu_computing.aten::cudnn_convolution", 60_000)
-    assert match.advice.startswith("Use bf16 `torch.autocast` and `memory_format=torch.channels")
+    assert match.advice.startswith("Use bf16 `torch.autocast` and `torch.channels_last`")
     assert "set_float32" not in match.advice
     assert ("allow_tf32" in match.advice) == (not others)
-    assert ("although others take TF32" in match.advice) == bool(others)
-
-
-def test_products_and_convolutions_are_two_findings():
-    kernels = [CUDNN, *[row | {"op": 1} for row in SGEMM]]
-    ops = [CONVOLUTION, op(1, "aten::mm")]
-    products, convolutions = matches(kernels, gpu("NVIDIA RTX A5000", "8.6"), ops=ops)
-    assert (products.cause, products.gain_ns) == ("gpu_computing.aten::mm", 40_000)
-    assert (convolutions.cause, convolutions.gain_ns) == (CAUSE, 60_000)
+    assert ("TF32 is on" in match.advice) == bool(others)
 
 
 CAUSE = "gpu_computing.aten::cudnn_convolution"
+
+
+@pytest.mark.parametrize(
+    ("name", "capability", "found"),
+    [
+        ("NVIDIA RTX A5000", "8.6", [("gpu_computing.aten::mm", 40_000), (CAUSE, 60_000)]),
+        ("Tesla V100", "7.0", [(CAUSE, 140_000)]),
+    ],
+)
+def test_products_and_convolutions_are_two_findings_where_there_is_tf32(name, capability, found):
+    kernels = [CUDNN, *[row | {"op": 1} for row in SGEMM]]
+    ops = [CONVOLUTION, op(1, "aten::mm")]
+    made = matches(kernels, gpu(name, capability), ops=ops)
+    assert [(match.cause, match.gain_ns) for match in made] == found
+    assert "`torch.channels_last`" in made[-1].advice
 
 
 @pytest.mark.parametrize("trains", [False, True])
