@@ -128,6 +128,12 @@ def _late(cause: Cause) -> str:
             return f"{first} Host {host}: {cause.evidence['late_ranks_of_host']}."
         return first
     share = f"{float(cause.evidence.get('waiting_for_it_share', 0.0)):.0%}"
+    if cause.evidence.get("is_mutual"):
+        rank, did = cause.evidence["late_rank"], cause.evidence["late_because"]
+        return (
+            f"Two ranks wait for each other, each for at most {share} of the waiting: look at what "
+            f"holds up each before its calls, such as rank {rank}, {did}."
+        )
     return (
         f"Ranks come last in turn, each for at most {share} of the waiting: give all ranks equal "
         "work (lengths of sequences, sizes of batches, cores of the CPU)."

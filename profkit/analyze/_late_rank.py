@@ -1,5 +1,6 @@
 """What the rank that comes last does while the others wait for it."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,7 +24,8 @@ _MOST = 0.5
 def late_rank(waiting: Cause) -> int | None:
     """Return the rank that comes last for most of the time; None if ranks do so in turn."""
     late = waiting.evidence.get("late_rank")
-    is_one = float(waiting.evidence.get("waiting_for_it_share", 1.0)) >= _MOST
+    is_mostly = float(waiting.evidence.get("waiting_for_it_share", 1.0)) >= _MOST
+    is_one = is_mostly and not waiting.evidence.get("is_mutual")
     return int(late) if is_one and late is not None else None
 
 
@@ -62,9 +64,26 @@ def with_late_rank(
             theirs = [row for row in rows if row["rank"] == int(late)]
             did = _more(theirs, mine, rank, cause.ms_per_step)
             more = {"late_because": did, **_late_host(int(late), stragglers)}
+            more |= _for_each_other(cause, theirs, rank)
             cause = replace(cause, evidence=cause.evidence | more)  # noqa: PLW2901
         found.append(cause)
     return found
+
+
+def _for_each_other(waiting: Cause, theirs: Iterable[Mapping[str, Any]], rank: int) -> Evidence:
+    """Return the share of `waiting` in that of two ranks, where the late one waits about as long.
+
+    It waits for this `rank` then, so that none of them is the late one.
+    """
+    for row in theirs:
+        evidence = json.loads(row["evidence"]) if row["id"] == WAITING else {}
+        if evidence.get("late_rank") == rank and row["ms_per_step"] >= _MOST * waiting.ms_per_step:
+            of_both = waiting.ms_per_step + row["ms_per_step"]
+            return {
+                "is_mutual": 1,
+                "waiting_for_it_share": round(waiting.ms_per_step / of_both, 3),
+            }
+    return {}
 
 
 def _late_host(late: int, stragglers: Result | None) -> Evidence:

@@ -3,6 +3,9 @@
 In an all-reduce, all-gather, reduce-scatter, all-to-all or barrier no rank is done before the last
 rank has come, and all are done at about the same time. So the ends put the clocks of the ranks
 side by side, and what a rank spent in the call before the last one came was waiting.
+
+An all-to-all is made of sends and receives: a rank is done once it has what others sent to it, so
+that some may be done long before others, and those ends that do not coincide say nothing of clocks.
 """
 
 from dataclasses import dataclass
@@ -13,17 +16,23 @@ from numpy.typing import NDArray
 
 MATCHED_OPERATIONS = ("allreduce", "allgather", "reduce_scatter", "alltoall", "barrier")
 """Operations in which every rank waits for every other."""
+_EXCHANGES = ("alltoall",)
+"""Those of them whose ends need not coincide."""
 
 _WHERE = ["repeat", "rank"]
 _CALL = ["repeat", "kind", "within", "sequence", "group", "group_ranks", "operation"]
 MATCHED_COLUMNS = (
     *("repeat", "rank", "step", "start_ns", "end_ns"),
     *("kind", "operation", "sequence", "group", "group_ranks", "group_size"),
+    *("size_bytes", "dtype"),
 )
 """Columns of `collectives` that are needed to match them."""
 
 _ROUNDS = 50
 _SETTLED_NS = 1.0
+_TELLING = 1 / 3
+"""Part of the calls of a rank whose ends coincide, from which on these tell of its clock."""
+_ALIKE = ["repeat", "operation", "group", "group_ranks", "size_bytes", "dtype"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +45,7 @@ class MatchedCollectives:
 
     clocks: pd.DataFrame
     """For each repeat and rank `offset_ns`, which its clock is ahead, and `residual_ns`: the median
-    distance of its ends, so corrected, from those of the others."""
+    distance of its ends, so corrected, from those of the others, where these can coincide."""
 
     unmatched: int
     """Calls of these operations that have no counterpart on other ranks."""
@@ -96,11 +105,41 @@ def _aligned(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     lowest = clocks.index.to_series().groupby(clocks["repeat"]).transform("min")
     offset -= offset[lowest.to_numpy(np.int64)]
     late = end - offset[clock]
-    residual = np.abs(late - _median(late, rows["meeting"].to_numpy(np.int64)))
+    distance = np.abs(late - _median(late, rows["meeting"].to_numpy(np.int64)))
     shift = np.rint(offset).astype(np.int64)
     clocks["offset_ns"] = shift
-    clocks["residual_ns"] = pd.Series(residual).groupby(clock).median().to_numpy(np.float64)
-    return rows.assign(arrival_ns=rows["start_ns"] - shift[clock], offset_ns=shift[clock]), clocks
+    rows = rows.assign(arrival_ns=rows["start_ns"] - shift[clock], offset_ns=shift[clock])
+    clocks["residual_ns"] = _residuals(distance, _are_apart(rows), clock)
+    return rows, clocks
+
+
+def _residuals(
+    distance: NDArray[np.float64], apart: NDArray[np.bool_], clock: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return the median `distance` of the ends of each clock from those of the others.
+
+    Without those that are `apart` in any case, unless hardly any others are left.
+    """
+    found: pd.Series[float] = pd.Series(distance)
+    by_clock = found.mask(apart).groupby(clock)
+    is_enough = by_clock.count() >= _TELLING * by_clock.size()
+    medians = by_clock.median().where(is_enough, found.groupby(clock).median())
+    return np.asarray(medians, dtype=np.float64)
+
+
+def _are_apart(rows: pd.DataFrame) -> NDArray[np.bool_]:
+    """Tell which `rows` are of exchanges whose ends are further apart than an exchange takes."""
+    duration = rows["end_ns"] - rows["start_ns"]
+    ends = (rows["arrival_ns"] + duration).groupby(rows["meeting"])
+    spread = ends.transform("max") - ends.transform("min")
+    is_exchange = rows["operation"].isin(_EXCHANGES)
+    return (is_exchange & (spread > _fastest(rows))).to_numpy(np.bool_)
+
+
+def _fastest(rows: pd.DataFrame) -> "pd.Series[int]":
+    """Return the time of the fastest call of the kind and size of each, in ns."""
+    duration = rows["end_ns"] - rows["start_ns"]
+    return duration.groupby([rows[name] for name in _ALIKE], observed=True).transform("min")
 
 
 def _offsets(
@@ -143,12 +182,17 @@ def _median(values: NDArray[np.float64], groups: NDArray[np.int64]) -> NDArray[n
 
 
 def _waited(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return `rows` with the time until the last rank came, and the time after."""
+    """Return `rows` with the time until the last rank came, and the time after.
+
+    Where the ends of an exchange do not coincide, a rank went on waiting after the last one had
+    come: all but the time of the fastest of its kind and size was waiting.
+    """
     by_meeting = rows.groupby("meeting")["arrival_ns"]
     latest = by_meeting.transform("max")
     duration = rows["end_ns"] - rows["start_ns"]
-    wait = np.minimum(latest - rows["arrival_ns"], duration)
+    transfer = duration - np.minimum(latest - rows["arrival_ns"], duration)
+    transfer = transfer.mask(_are_apart(rows), np.minimum(transfer, _fastest(rows)))
     # Of equals, the one of the lowest rank.
     last = np.zeros(len(rows), dtype=np.bool_)
     last[by_meeting.idxmax().to_numpy(np.int64)] = True
-    return rows.assign(wait_ns=wait, transfer_ns=duration - wait, last=last)
+    return rows.assign(wait_ns=duration - transfer, transfer_ns=transfer, last=last)

@@ -54,6 +54,31 @@ def test_clocks_are_put_side_by_side_by_the_ends():
     assert matched.rows["arrival_ns"].tolist() == [ORIGIN_NS + ns for ns in (100, 210, 130, 200)]
 
 
+def test_exchanges_that_end_at_different_times_say_nothing_of_clocks():
+    """Of the rank that ends later all but the time of the fastest is waiting."""
+    late = {0: (0, 1, 0, 0, 5_000, 0, 4_000), 1: (1, 0, 0, 6_000, 0, 7_000, 0)}
+    given = [
+        call(rank, 10_000 * n, 10_000 * n + 20 + ns, "alltoall")
+        for rank in (0, 1)
+        for n, ns in enumerate(late[rank])
+    ]
+    matched = matched_collectives(frame(*given))
+    assert abs(matched.clocks["offset_ns"].iloc[1]) <= 1
+    assert matched.clocks["residual_ns"].max() <= 1
+    assert matched.rows["transfer_ns"].between(20, 21).all()
+    assert matched.rows["wait_ns"].sum() == 22_000
+
+
+def test_all_reduces_that_end_at_different_times_are_a_matter_of_clocks():
+    late = (0, 5_000, -5_000, 6_000, -4_000, 7_000)
+    given = [
+        call(rank, 10_000 * n, 10_000 * n + 8_000 + rank * ns)
+        for n, ns in enumerate(late)
+        for rank in (0, 1)
+    ]
+    assert matched_collectives(frame(*given)).clocks["residual_ns"].max() > 1_000
+
+
 def test_clocks_are_connected_along_a_pipeline():
     ahead = [100_000 * (rank % 3) for rank in range(40)]
     given = [

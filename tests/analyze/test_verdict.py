@@ -272,6 +272,18 @@ def test_ranks_that_come_last_in_turn_are_not_blamed_on_one():
     assert "each for at most 30% of the waiting" in found.actions[0].advice
 
 
+@pytest.mark.parametrize(("theirs", "whom"), [(30, "other ranks in turn"), (10, "rank 1")])
+def test_two_ranks_that_wait_for_each_other_are_both_to_blame(theirs, whom):
+    waits = causes({"gpu_computing": 60, WAITING: 40}, about={WAITING: ("", {"late_rank": 1})})
+    late = causes({"gpu_computing": 90, WAITING: theirs}, about={WAITING: ("", {"late_rank": 0})})
+    table = waits.tables["causes"]
+    of_late = [(1, *row[1:]) for row in late.tables["causes"].rows]
+    both = replace(table, rows=(*table.rows, *of_late))
+    found = judged(causes=replace(waits, tables=waits.tables | {"causes": both}))
+    assert found.headline == f"Waiting 40 of 100 ms per step for {whom}."
+    assert ("wait for each other, each for at most 57%" in found.actions[0].advice) == (theirs > 20)
+
+
 @pytest.mark.parametrize(
     ("share", "cause"), [(0.06, "gpu_idle.python.train_py(9): log"), (0.2, "gpu_idle.python")]
 )

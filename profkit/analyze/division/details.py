@@ -124,7 +124,8 @@ def _of_ops(rank: RecordedRank, time: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _waited_for(rows: pd.DataFrame) -> Evidence:
-    """Return which rank is waited for most in the collectives `rows`."""
+    """Return which other rank is waited for most in the collectives `rows`."""
+    rows = rows[(rows["late_rank"] != rows["rank"]).to_numpy()]
     if rows.empty:
         return {}
     waited = rows.groupby("late_rank")["wait_ns"].sum().sort_values(ascending=False)
