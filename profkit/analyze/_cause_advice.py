@@ -179,6 +179,12 @@ def _blocked(cause: Cause) -> str:
             )
             + "."
         )
+    if cause.evidence.get("first_launches", 1) == 0:
+        return (
+            f"{_at(cause, f'`{call}` blocks')}, of kernels that ran before: the queue of launches "
+            "is full, or another thread or process holds the driver. Launch fewer, larger kernels; "
+            "`nsys profile --trace=cuda,osrt` shows who holds it."
+        )
     if _LOAD.search(call):
         return (
             "Warm up before timing, or set `CUDA_MODULE_LOADING=EAGER`: the first launch of a "

@@ -2,12 +2,14 @@
 
 import pandas as pd
 
-from profkit.patterns._rows import having
+from profkit.core.formatting import milliseconds
+from profkit.patterns._rows import Chosen, having
 from profkit.patterns.base import Match, charged, pattern
 
 _LOADING = r"^cu(?:Library|Module)(?:Load|GetFunction|LoadData)|^hipModuleLoad"
+_LAUNCH = r"Launch(?:Cooperative)?Kernel"
 _ONCE = (
-    r"LaunchKernel|StreamPriorityRange|StreamCreate|FuncGetAttributes|DeviceProperties|OccupancyMax"
+    rf"{_LAUNCH}|StreamPriorityRange|StreamCreate|FuncGetAttributes|DeviceProperties|OccupancyMax"
 )
 _ONCE_NS = 1_000_000
 _MEMORY, _MEMORY_NS = r"^(?:cuda|hip)(?:Malloc|Free|Host)", 100_000_000
@@ -17,19 +19,34 @@ _MEMORY, _MEMORY_NS = r"^(?:cuda|hip)(?:Malloc|Free|Host)", 100_000_000
     title="Start-up inside the recording",
     source="https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#lazy-loading",
 )
-def match(runtime_calls: pd.DataFrame) -> Match | None:
+def match(runtime_calls: pd.DataFrame, kernels: pd.DataFrame) -> Match | None:
     """Find calls that load code, and others that take long only once."""
     length = (runtime_calls["end_ns"] - runtime_calls["start_ns"]).to_numpy()
     once = having(runtime_calls, _LOADING)
     once |= having(runtime_calls, _ONCE) & (length >= _ONCE_NS)
     once |= having(runtime_calls, _MEMORY) & (length >= _MEMORY_NS)
+    once &= ~_launches_again(runtime_calls, kernels)
     if not once.any():
         return None
     rows = runtime_calls[once]
+    longest = int((rows["end_ns"] - rows["start_ns"]).to_numpy().argmax())
+    longest_ms = float(length[once].max()) / 1e6
+    call = str(rows["name"].iloc[longest])
+    loads = having(rows, f"{_LAUNCH}|{_LOADING}")[longest]
+    why = ", as code is loaded at its first use" if loads else ""
     return Match(
         cause="gpu_idle.start_up",
-        advice="Paid once: run a few steps before recording (`warmup` of the profiler's schedule); "
-        "where the first request must be fast, set `CUDA_MODULE_LOADING=EAGER`.",
+        advice=f"`{call}` takes up to {milliseconds(longest_ms)} ms{why}. Paid once: run a few "
+        "steps before recording (`warmup` of the profiler's schedule); where the first request "
+        "must be fast, set `CUDA_MODULE_LOADING=EAGER`.",
         gain_ns=charged(rows),
-        evidence={"calls": len(rows), "longest_ms": round(float(length[once].max()) / 1e6, 3)},
+        evidence={"calls": len(rows), "longest_ms": round(longest_ms, 3)},
     )
+
+
+def _launches_again(runtime_calls: pd.DataFrame, kernels: pd.DataFrame) -> Chosen:
+    """Choose the calls that launch a kernel which ran before, so that it is loaded."""
+    ordered = kernels.sort_values("start_ns", kind="stable")
+    again = ordered["correlation"][ordered["name"].duplicated().to_numpy()]
+    is_again = runtime_calls["correlation"].isin(again[again > 0]).to_numpy(bool)
+    return having(runtime_calls, _LAUNCH) & is_again

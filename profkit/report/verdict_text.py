@@ -22,6 +22,9 @@ MOST_LINES = 13
 _LEAST_PART = 0.02
 _FEWEST_CELLS = 3
 _MOST_PARTS = 8
+_MOST_UNNAMED = 0.1
+"""Of the step, in parts that have no room for their names."""
+_HARD_SPACE = "\N{NO-BREAK SPACE}"
 _SENTENCE = re.compile(r"(?<=[.;]) +(?=[A-Z0-9`])|(?<=;) +")
 
 
@@ -144,17 +147,29 @@ def _is_below(one: Cause, above: Cause) -> bool:
 def bar(parts: Sequence[Cause], step_ms: float, width: int) -> list[str]:
     """Draw what a step is divided into, each part as wide as it takes, small ones together.
 
-    A part whose name does not fit has a letter, which the line below explains.
+    A part whose name does not fit has a letter, which the line below explains, or two lines where
+    one would leave more than a small rest unnamed.
     """
     large = [cause for cause in parts if cause.share >= _LEAST_PART]
-    for most in range(_MOST_PARTS, 0, -1):
-        drawn, below = _drawn(large[:most], step_ms, width)
-        if len(below) <= width:
+    for most_lines in (1, 2):
+        for most in range(_MOST_PARTS, 0, -1):
+            drawn, below = _drawn(large[:most], step_ms, width)
+            legend = _legend(below, width)
+            if len(legend) <= most_lines:
+                break
+        if sum(cause.share for cause in large[most:]) <= _MOST_UNNAMED:
             break
-    return [drawn, below] if below else [drawn]
+    return [drawn, *legend]
 
 
-def _drawn(parts: Sequence[Cause], step_ms: float, width: int) -> tuple[str, str]:
+def _legend(below: Sequence[str], width: int) -> list[str]:
+    """Return what letters of a bar stand for, in lines between whole names."""
+    whole = "  ".join(label.replace(" ", _HARD_SPACE) for label in below)
+    made = textwrap.wrap(whole, width - 1, break_on_hyphens=False, break_long_words=False)
+    return [f" {line.replace(_HARD_SPACE, ' ')}" for line in made]
+
+
+def _drawn(parts: Sequence[Cause], step_ms: float, width: int) -> tuple[str, list[str]]:
     """Return the bar of `parts` and all others together, and what its letters stand for."""
     named = [(f"{cause.title} {milliseconds(cause.ms_per_step)}", cause.share) for cause in parts]
     rest = 1 - sum(share for _, share in named)
@@ -170,7 +185,7 @@ def _drawn(parts: Sequence[Cause], step_ms: float, width: int) -> tuple[str, str
         letter = "" if len(label) <= count else next(letters)
         drawn.append((letter or label).center(count, "="))
         below += [f"{letter} {label}"] if letter else []
-    return f"|{'|'.join(drawn)}|", f" {'  '.join(below)}" if below else ""
+    return f"|{'|'.join(drawn)}|", below
 
 
 def gain(action: Action, traced_ms: float) -> str:

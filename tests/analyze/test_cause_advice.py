@@ -16,3 +16,17 @@ def test_workers_are_no_advice_where_handing_a_batch_over_takes_as_long(ms, titl
         share=0.2,
     )
     assert [action.title for action in actions([waiting], frozenset())] == titles
+
+
+@pytest.mark.parametrize(("first", "words"), [(1, "loads its code"), (0, "the queue of launches")])
+def test_a_launch_that_blocks_has_advice_by_whether_its_kernel_is_new(first, words):
+    blocked = Cause(
+        id="gpu_idle.blocked.cudaLaunchKernel",
+        title="cudaLaunchKernel",
+        ms_per_step=5,
+        gain_ms=5,
+        share=0.5,
+        evidence={"first_launches": first},
+    )
+    (action,) = actions([blocked], frozenset())
+    assert words in action.advice

@@ -255,6 +255,33 @@ def test_a_call_that_blocks_in_steady_steps_is_named_with_its_number():
     assert json.loads(malloc["evidence"])["calls_per_step"] == 1.0
 
 
+@pytest.mark.parametrize(("names", "cause"), [("ab", "start_up"), ("aa", "blocked")])
+def test_a_launch_that_blocks_loads_code_only_if_its_kernel_is_new(names, cause):
+    found = divided(
+        cpu_ops=[op(0, 0, 9_000, "aten::add_")],
+        runtime_calls=[call(1, 0, 10), call(2, 1_000, 6_000)],
+        kernels=[kernel(1, 20, 900, names[0]), kernel(2, 6_000, 9_000, names[1])],
+    )
+    row = tree(found)[f"gpu_idle.{cause}.cudaLaunchKernel"]
+    assert row["ms_per_step"] == 5
+    assert json.loads(row["evidence"])["first_launches"] == (cause == "start_up")
+
+
+def test_memory_that_is_freed_is_start_up_only_in_the_first_call_of_all():
+    calls = [
+        call(1, 0, 2_000, "cudaFree"),
+        call(2, 2_100, 2_200),
+        call(3, 3_000, 6_000, "cudaFree"),
+    ]
+    found = divided(
+        cpu_ops=[op(0, 0, 9_000)],
+        runtime_calls=[*calls, call(4, 7_000, 7_010)],
+        kernels=[kernel(2, 2_150, 3_000), kernel(4, 7_010, 9_000)],
+    )
+    made = times(found)
+    assert (made["gpu_idle.start_up.cudaFree"], made["gpu_idle.blocked.cudaFree"]) == (2_000, 3_000)
+
+
 def test_waiting_for_the_gpu_is_blamed_for_the_empty_queue_after_it():
     """The CPU would have been ahead by what it waits, which is more than each gap."""
     begins = range(0, 1000, 200)

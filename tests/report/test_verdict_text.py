@@ -116,6 +116,16 @@ def test_the_bar_is_as_wide_as_asked(count):
     assert "other" in " ".join(made) or count < 10
 
 
+@pytest.mark.parametrize(("largest", "lines_below"), [(40, 2), (91, 1)])
+def test_what_has_no_room_in_the_bar_is_named_below_it_unless_it_is_small(largest, lines_below):
+    titles = ("Waiting for other ranks", "Launched but not started", "One-off start-up", "Transfer")
+    times = (largest, *[(100 - largest) / 3] * 3)
+    _, *below = made = bar([*map(cause, titles, times)], 100, 60)
+    assert len(below) == lines_below
+    assert all(title in " ".join(made) for title in titles) == (largest < 80)
+    assert max(map(len, made)) <= 60
+
+
 def test_a_program_with_nothing_to_mend_hears_so():
     assert "Nothing stands out that is worth a change." in lines(replace(VERDICT, actions=()))
 

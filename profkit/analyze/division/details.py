@@ -14,6 +14,7 @@ from profkit.analyze.division.partition import Partition, spans_of
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.division.request_waits import NO_REQUEST
 from profkit.analyze.shared import calltree, intervals
+from profkit.analyze.shared.blocking_calls import may_be_start
 from profkit.analyze.shared.glob_match import matching, texts
 from profkit.analyze.shared.intervals import Intervals
 from profkit.core.verdict import Evidence
@@ -224,6 +225,10 @@ def _blocked(rank: RecordedRank, charged: NDArray[np.int64], name: str, detail: 
         "calls": int(rows.sum()),
         "longest_ns": int(length.max()) if len(length) else 0,
     }
+    if "Kernel" in call and len(rank.kernels):
+        launched = rank.launched["call"].to_numpy(np.int64)
+        loads = may_be_start(rank.calls, rank.kernels, launched)
+        detail.evidence["first_launches"] = int((rows & loads).sum())
     if of_op.any():
         detail.evidence["operator"] = str(rank.ops["name"].iloc[int(of_op.argmax())])
 

@@ -28,7 +28,7 @@ from profkit.analyze.division.phases import Stretches, stretches
 from profkit.analyze.division.sampled_calls import sampled_calls, seen_stacks, with_stacks
 from profkit.analyze.division.thread_roles import ThreadRoles
 from profkit.analyze.shared import calltree, intervals
-from profkit.analyze.shared.blocking_calls import SYNCHRONISE, blocked_calls, is_pageable
+from profkit.analyze.shared.blocking_calls import blocked_calls, is_pageable, may_be_start
 from profkit.analyze.shared.glob_match import matching, texts
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.large_table import tidy
@@ -228,13 +228,13 @@ class RecordedRank:
         """Whether the CPU was blocked in each call by what happens once: a start, loading of code.
 
         Among several steps they are told apart by their time; one step, or none, cannot tell, so
-        there it is every long call but those that wait for the GPU.
+        there it is every long call that `may_be_start`.
         """
         if len(self.periods) > 1:
             return np.zeros(len(self.calls), dtype=np.bool_)
         length = (self.calls["end_ns"] - self.calls["start_ns"]).to_numpy(np.int64)
-        waits = matching(self.calls["name"], (*SYNCHRONISE, "*emcpy*"))
-        return np.asarray(self.blocked & ~waits & (length >= _STARTING_NS))
+        starts = may_be_start(self.calls, self.kernels, self.launched["call"].to_numpy(np.int64))
+        return np.asarray(self.blocked & starts & (length >= _STARTING_NS))
 
     @cached_property
     def launching_ns(self) -> tuple[int, int]:

@@ -49,9 +49,9 @@ BLOCKING = (*SYNCHRONISE, *_ALLOCATE, *_LOAD)
 """Those, and calls in which the driver allocates, frees or loads code."""
 
 _UNUSUALLY_LONG_NS = 200_000
-
-
 _COPIES = ("*emcpy*",)
+_LAUNCHES = ("*Launch*Kernel*",)
+_FREES = ("cudaFree", "hipFree")
 
 
 def is_pageable(kernels: pd.DataFrame) -> NDArray[np.bool_]:
@@ -77,6 +77,24 @@ def blocked_calls(
 def waits_for_gpu(names: "pd.Series[str]", blocked: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Tell which calls wait for the GPU: synchronisations, and copies that hold the CPU."""
     return matching(names, SYNCHRONISE) | (blocked & matching(names, _COPIES))
+
+
+def may_be_start(
+    calls: pd.DataFrame, kernels: pd.DataFrame, launched_by: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Tell which `calls` may be long because they do something for the first time.
+
+    They do not wait for the GPU, launch no kernel that was launched before in the recording, and
+    free no memory but in the first of all calls, which makes the context.
+    """
+    found = ~matching(calls["name"], (*SYNCHRONISE, *_COPIES))
+    order = np.argsort(kernels["start_ns"].to_numpy(np.int64), kind="stable")
+    again = order[kernels["name"].iloc[order].duplicated().to_numpy()]
+    is_again = np.zeros(len(calls) + 1, dtype=np.bool_)
+    is_again[launched_by[again]] = True
+    found &= ~(is_again[:-1] & matching(calls["name"], _LAUNCHES))
+    is_first = (calls["start_ns"] == calls["start_ns"].min()).to_numpy()
+    return np.asarray(found & (is_first | ~matching(calls["name"], _FREES)))
 
 
 def blocks(calls: pd.DataFrame, pageable: NDArray[np.bool_]) -> NDArray[np.bool_]:
