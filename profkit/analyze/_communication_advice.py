@@ -1,8 +1,13 @@
 """What to do about communication that nothing hides: it depends on what is communicated."""
 
+from collections.abc import Mapping
+
+from profkit.core.formatting import milliseconds, size
 from profkit.core.verdict import Cause
 
 _MOSTLY = 0.5
+_SMALL_BYTES = 32 << 10
+"""Of a message below this the time is latency, which fewer bytes do not shorten."""
 
 _OF_GRADIENTS = (
     "Overlap it with backward (DDP `bucket_cap_mb`{}), or send less: bf16 gradients "
@@ -39,8 +44,27 @@ _ADVICE = {
 _OF_LAYERS = ("allreduce", "allgather", "reduce_scatter")
 
 
+def is_mostly_waiting(evidence: Mapping[str, str | int | float]) -> bool:
+    """Tell whether calls take far longer than others of their kind and size, so that they wait."""
+    return float(evidence.get("at_best_share", 1.0)) < _MOSTLY
+
+
 def less_communication(cause: Cause) -> str:
-    """Return the advice on exposed communication, by the operation that most of it is of."""
+    """Return the advice on exposed communication, by the operation that most of it is of.
+
+    Nothing is said of the bytes of messages whose time is waiting, or latency.
+    """
+    if is_mostly_waiting(cause.evidence):
+        fastest = milliseconds(float(cause.evidence["fastest_ns"]) / 1e6)
+        return (
+            f"Most of it is waiting, as a call of the same size takes {fastest} ms at best: see "
+            "on all ranks which comes late, and what holds it up."
+        )
+    if 0 <= (sent := int(cause.evidence.get("message_bytes", -1))) < _SMALL_BYTES:
+        return (
+            f"Messages of {size(sent)} take hardly longer than empty ones: send fewer and larger "
+            "ones, such as several tensors in one (`torch.cat`, `_coalescing_manager`)."
+        )
     is_mostly = float(cause.evidence.get("operation_share", 0.0)) > _MOSTLY
     operation = str(cause.evidence["operation"]) if is_mostly else ""
     if operation in _OF_LAYERS and cause.evidence.get("program") == "inference":

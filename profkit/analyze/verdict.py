@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from profkit.analyze._actions_of_patterns import with_known_causes
+from profkit.analyze._communication_advice import is_mostly_waiting
 from profkit.analyze._headline import (
     PER_STEP,
     PER_TRACED_STEP,
@@ -235,6 +236,9 @@ def _without_ranks(action: Action, checks: Iterable[Trust]) -> Action:
     doubt = f"{seen}: one of the others may be late, so record all of them."
     if action.pattern or action.cause == WAITING:
         return replace(action, advice=f"{action.advice} {doubt}", confidence=Confidence.LOW)
+    if is_mostly_waiting(action.evidence):
+        title, advice = "Waiting for a rank that was not recorded", f"{doubt} {action.advice}"
+        return replace(action, title=title, advice=advice, confidence=Confidence.LOW)
     return replace(
         action,
         title="Transfer, or waiting for a rank that was not recorded",

@@ -823,8 +823,24 @@ def test_exposed_communication_says_what_most_of_it_is(phase, operation, evidenc
     ]
     calls = [collective(0, 400, 900, operation), collective(1, 900, 1000, "barrier")]
     found = tree(divided(steps=[step(0, 1000)], cpu_ops=ops, collectives=calls))
-    exposed = found["exposed_communication.waiting_or_transfer"]
-    assert json.loads(exposed["evidence"]) == evidence
+    exposed = json.loads(found["exposed_communication.waiting_or_transfer"]["evidence"])
+    assert exposed == evidence | {"at_best_share": 1.0, "fastest_ns": 500_000}
+
+
+def test_exposed_communication_says_what_calls_of_its_size_take_at_best():
+    """Four sends of one size take 10 us, and one waits; one of another size is alone."""
+    lengths = {10: 100, 20: 100, 30: 100, 40: 100, 500: 100, 300: 5_000}
+    calls, ops, start = [], [op(0, 0, 2_000)], 10
+    for number, (us, size) in enumerate(lengths.items()):
+        row = at(start, start + us, kind="device", operation="sendrecv", size_bytes=size)
+        del row["tid"]
+        calls.append(row | {"collective": number, "op": -1, "call_ns": row["start_ns"]})
+        start += us
+    kernels = [kernel(1, 0, 10), kernel(2, 10, start, "ncclDevKernel_SendRecv", "communication")]
+    found = tree(divided(cpu_ops=ops, kernels=kernels, collectives=calls))
+    evidence = json.loads(found["exposed_communication.waiting_or_transfer"]["evidence"])
+    assert evidence["at_best_share"] == round((5 * 10 + 300) / 900, 3)
+    assert (evidence["message_bytes"], evidence["fastest_ns"]) == (100, 10_000)
 
 
 def test_who_waits_in_a_collective_is_told_from_who_is_waited_for():

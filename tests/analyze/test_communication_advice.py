@@ -43,3 +43,18 @@ def test_inference_has_no_backward_to_hide_behind():
     given = advice(operation="allreduce", operation_share=1.0, program="inference")
     assert "tensor-parallel" in given
     assert "backward" not in given
+
+
+@pytest.mark.parametrize(
+    ("evidence", "words"),
+    [
+        ({"at_best_share": 0.2, "fastest_ns": 12_000}, "takes 0.012 ms at best"),
+        ({"at_best_share": 0.9, "fastest_ns": 12_000, "message_bytes": 8192}, "Messages of 8 KiB"),
+    ],
+)
+def test_waiting_and_latency_take_no_less_with_fewer_bytes(evidence, words):
+    given = advice(operation="alltoall", operation_share=1.0, **evidence)
+    assert words in given
+    assert "fp8" not in given
+    large = {"at_best_share": 0.9, "fastest_ns": 12_000, "message_bytes": 1 << 20}
+    assert "fp8" in advice(operation="alltoall", operation_share=1.0, **large)

@@ -377,6 +377,10 @@ def test_communication_is_said_of_the_ranks_that_were_recorded():
         "If it is transfer: overlap it with backward"
     )
     assert action.confidence is Confidence.LOW
+    waits = {"exposed_communication.transfer": ("", {"at_best_share": 0.1, "fastest_ns": 9e3})}
+    found = on(times, about=waits, checks=[("ranks", "false", "2 of 8 ranks recorded.", "")])
+    assert found.actions[0].title == "Waiting for a rank that was not recorded"
+    assert "If it is transfer" not in found.actions[0].advice
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.analyze.division import charges, cpu, gpu, places, thread_waits
+from profkit.analyze.division.communicated import communicated
 from profkit.analyze.division.cpu_threads import PYTHON, START_UP
 from profkit.analyze.division.in_threads import Spent, Sums
-from profkit.analyze.division.partition import Partition, spans_of
+from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.division.request_waits import NO_REQUEST
 from profkit.analyze.shared import calltree, intervals
 from profkit.analyze.shared.blocking_calls import may_be_start
-from profkit.analyze.shared.glob_match import matching, texts
+from profkit.analyze.shared.glob_match import texts
 from profkit.analyze.shared.intervals import Intervals
 from profkit.core.verdict import Evidence
 
@@ -64,7 +65,7 @@ def details(rank: RecordedRank, time: Partition, spent: Mapping[str, Spent]) -> 
         elif name.endswith(f"{gpu.EXPOSED}.waiting"):
             detail.evidence = _waited_for(rank.collectives)
         elif name.startswith(f"{gpu.EXPOSED}.") and rank.communication is not None:
-            detail.evidence = _communicated(rank, rank.communication, time.spans(name))
+            detail.evidence = communicated(rank, rank.communication, time.spans(name))
         elif name.startswith("exposed_copies."):
             rows = rank.copy_names == name.partition(".")[2]
             detail.place = _place(places.of_ops(rank, _of_ops(rank, work * rows)), detail.time_ns)
@@ -136,28 +137,6 @@ def _waited_for(rows: pd.DataFrame) -> Evidence:
         "waiting_for_it_share": round(most / max(float(waited.sum()), 1.0), 3),
         "collectives": len(rows),
     }
-
-
-def _communicated(rank: RecordedRank, rows: pd.DataFrame, spans: Intervals) -> Evidence:
-    """Return the operation that most of the exposed communication `spans` is of.
-
-    And whether all that the rank recorded is inference.
-    """
-    shares = pd.Series(intervals.overlap(spans_of(rows), spans)).groupby(texts(rows["operation"]))
-    by_operation = shares.sum().drop("", errors="ignore")
-    if not by_operation.sum():
-        return {}
-    ops = rank.ops if rank.parts_of_ops is None else rank.ops.iloc[:0]
-    trains = ops["phase"].isin(_OF_TRAINING) | matching(ops["name"], _TRAINS)
-    return {
-        "operation": str(by_operation.idxmax()),
-        "operation_share": round(float(by_operation.max() / by_operation.sum()), 3),
-        **({"program": "inference"} if len(ops) and not trains.any() else {}),
-    }
-
-
-_OF_TRAINING = ("backward", "optimizer")
-_TRAINS = ("*Backward*", "Optimizer.*")
 
 
 def _outside(spans: Intervals, working: Sums) -> Evidence:

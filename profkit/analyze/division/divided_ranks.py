@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze.division import cpu, gpu, kept_ops
+from profkit.analyze.division import communicated, cpu, gpu, kept_ops
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.periods import Periods
 from profkit.analyze.division.recorded_rank import RecordedRank
@@ -305,7 +305,7 @@ def of_collectives(
     """Return the tables of `RecordedRank` that are made of collectives."""
     return {
         "collectives": with_late_rank(matched),
-        "communication": collectives[[*WHERE, "operation", "start_ns", "end_ns"]],
+        "communication": collectives[[*WHERE, *communicated.COLUMNS]],
     }
 
 

@@ -70,7 +70,7 @@ class RecordedRank:
     """Collectives that were matched with those of other ranks, with ``wait_ns``."""
 
     communication: pd.DataFrame | None = None
-    """Operation, start and end of all collectives, where it is asked what they do."""
+    """All collectives, see `communicated.COLUMNS`, where it is asked what they do."""
 
     known_roles: ThreadRoles | None = None
     """What its threads are for, where `ops` are not all operators."""
