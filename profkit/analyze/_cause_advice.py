@@ -15,6 +15,7 @@ from profkit.patterns.loading_in_main_process import HANDED_OVER_MS
 
 _SYNC = re.compile(r"Synchronize|cudaMemcpy$|hipMemcpy|urEventWait|urQueueFinish")
 _ALLOCATE = re.compile(r"[mM]alloc|[fF]ree$|FreeAsync|MemCreate|MemMap|MemSetAccess|MemUnmap|Host")
+_FREE = re.compile(r"^(?:cuda|hip)Free$")
 _LOAD = re.compile(r"Module|Library|Link|LaunchKernel|hipLaunch|FuncGetAttr|Stream.*Range|Create")
 
 
@@ -148,18 +149,27 @@ def _blocked_title(cause: Cause) -> str:
     return f"CPU blocked in {cause.id.rpartition('.')[2]}"
 
 
+_OF_FREES = (
+    "Memory is given back to the driver, by `torch.cuda.empty_cache()` or as the GPU is full: "
+    "leave that call out, use less memory, or try"
+)
+_OF_ALLOCATIONS = (
+    "Allocate once and reuse: is the caching allocator off (PYTORCH_NO_CUDA_MEMORY_CACHING), or "
+    "full? Try"
+)
+
+
+def _calls_are(cause: Cause) -> str:
+    """Return where the calls of a cause are, after other words; "" if that is unknown."""
+    where = cause.place or str(cause.evidence.get("operator", ""))
+    return f"; calls are {inside(where)}" if where else ""
+
+
 def _blocked(cause: Cause) -> str:
     call = cause.id.rpartition(".")[2]
     if _ALLOCATE.search(call):
-        return (
-            _at(
-                cause,
-                "Allocate once and reuse: is the caching allocator off "
-                "(PYTORCH_NO_CUDA_MEMORY_CACHING), or full? Try "
-                "`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`; calls are",
-            )
-            + "."
-        )
+        why = _OF_FREES if _FREE.search(call) else _OF_ALLOCATIONS
+        return f"{why} `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`{_calls_are(cause)}."
     if "emcpyAsync" in call:
         return (
             _at(
@@ -234,7 +244,7 @@ _RULES = (
         source=_DATA,
     ),
     _Rule(
-        cause=re.compile(r".*\.blocked\.(?P<call>.*)$"),
+        cause=re.compile(r"(?:.*\.)?blocked\.(?P<call>.*)$"),
         title=_blocked_title,
         advice=_blocked,
         least=0.02,

@@ -89,7 +89,8 @@ def _sentence(top: Cause, causes: Sequence[Cause], whole: str) -> str:
     if top.id in (gpu.COMPUTING, cpu.COMPUTING, "python"):
         works = "GPU busy" if top.id == gpu.COMPUTING else top.title
         return f"{works} {time} {whole}{_mostly(causes, top)}."
-    return f"{top.title} {time} {whole}{_where(top)}."
+    blocked = "CPU blocked in " if top.id.startswith(f"{BLOCKED}.") else ""
+    return f"{blocked}{top.title} {time} {whole}{_where(top)}."
 
 
 def _where(cause: Cause) -> str:

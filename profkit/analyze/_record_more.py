@@ -25,6 +25,10 @@ _LINES = {
 }
 _REMEDIES = {
     "GPU": {"nsys": "add `--trace=cuda,nvtx`", "": "add `ProfilerActivity.CUDA`"},
+    "kernels": {
+        "": "find why rows of GPU work are missing: see what the profiler prints of CUPTI or "
+        "roctracer, end other profilers (`nsys`, `dcgmi`), use a driver as new as PyTorch's CUDA"
+    },
     "CPU": {"nsys": "add `--trace=cuda,nvtx`", "": "add `ProfilerActivity.CPU`"},
     "operators": {"": "add `ProfilerActivity.CPU`"},
     "GPU work": {"": "record replays of a CUDA graph instead of its capture"},

@@ -30,7 +30,7 @@ from profkit.analyze.division.rank_causes import (
     one_by_one,
     tree_of,
 )
-from profkit.analyze.division.unrecorded_gpu import unrecorded_gpu
+from profkit.analyze.division.unrecorded_gpu import known_anyway, unrecorded_gpu
 from profkit.analyze.shared.large_table import LargeTable
 from profkit.analyze.shared.representative_ranks import left_out, representative
 from profkit.analyze.shared.step_spans import operator_spans
@@ -137,6 +137,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         working=_working(traced[traced["rank"] == shown]),
         **_counted(steps, recorded, launched, recordings, len(python) + len(sampled["samples"])),
         unrecorded_gpu=unrecorded_gpu(cpu_ops, kernels, runtime_calls, devices),
+        known_anyway=known_anyway(of_shown[0].rank, of_shown[0].time),
     )
     rows = traced if found.problem else _unslowed(traced, seen.slowdown, observer_tax)
     known = {"hardware": hardware, "behaviour": behaviour, "steps": steps, "devices": devices}

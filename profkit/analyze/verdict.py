@@ -28,6 +28,7 @@ from profkit.analyze._uneven_steps import (
 from profkit.analyze._worthwhile import after_waits, in_order, likely_ms, worthwhile
 from profkit.analyze.base import Behaviour, analysis
 from profkit.analyze.division import gpu, names
+from profkit.analyze.division.cpu_threads import PYTHON, START_UP
 from profkit.analyze.division.periods import SINGLE_STEPS
 from profkit.analyze.division.profiler_overhead import OVERHEAD
 from profkit.analyze.shared.step_times import UnprofiledSteps
@@ -129,7 +130,7 @@ def _of_time(
     chosen = after_waits(in_order(worth, limiter), limiter, mine)[: config.actions]
     if "variation" in failed and not chosen:
         limiter = Limiter.UNSTABLE
-    if "steps" in failed and limiter is Limiter.CPU and _starts(mine) > config.starting:
+    if "steps" in failed and limiter is Limiter.CPU and _is_starting(mine, said, config):
         limiter = Limiter.UNKNOWN
     if limiter is Limiter.UNKNOWN:
         chosen = [record_more(_largest_unknown(mine), failed, behaviour)]
@@ -220,6 +221,8 @@ def _limiter(
     whole = sum(times.values())
     computing = Limiter.GPU if Limiter.GPU in times else Limiter.CPU
     stalls = {name: time for name, time in times.items() if name is not computing}
+    if computing is Limiter.CPU and stalls.get(Limiter.UNKNOWN, 0.0) < times.get(computing, 0.0):
+        stalls.pop(Limiter.UNKNOWN, None)
     if not stalls or not whole:
         return computing
     most = max(stalls, key=lambda name: stalls[name])
@@ -253,9 +256,20 @@ def _no_surer(action: Action, recording: Confidence) -> Action:
     return replace(action, confidence=max(action.confidence, recording, key=order.index))
 
 
-def _starts(mine: Sequence[Cause]) -> float:
-    """Return the share of one-off start-up."""
-    return sum(cause.share for cause in mine if cause.id.endswith(".start_up"))
+def _is_starting(mine: Sequence[Cause], spoken: frozenset[str], config: Config) -> bool:
+    """Tell whether the CPU limits no steady step: one-off start-up is long, its Python is as well.
+
+    Not where other work of the CPU that is `spoken` of is long enough to limit it.
+    """
+    starts = sum(cause.share for cause in mine if names.is_of_call(cause.id, START_UP))
+    others = sum(
+        cause.share
+        for cause in _leaves(mine)
+        if names.limiter(cause.id) is Limiter.CPU
+        and cause.id in spoken
+        and PYTHON not in cause.id.split(".")
+    )
+    return starts > config.starting and others < config.stalled
 
 
 def _largest_unknown(mine: Sequence[Cause]) -> Cause | None:

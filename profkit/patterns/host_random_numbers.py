@@ -20,20 +20,27 @@ from profkit.patterns.base import Match, Step, pattern
     source="https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"
     "#create-tensors-directly-on-the-target-device",
 )
-def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
-    """Find random operators that launch nothing, in a program that uses a GPU."""
+def match(
+    cpu_ops: pd.DataFrame, kernels: pd.DataFrame, runtime_calls: pd.DataFrame, step: Step
+) -> Match | None:
+    """Find random operators that launch nothing, in a program that uses a GPU.
+
+    Of a GPU whose work was not recorded the calls tell that launch it.
+    """
     draws = having(cpu_ops, r"^aten::(?:randn|rand|randint|randperm|normal_|uniform_|bernoulli_)$")
-    if not draws.any() or kernels.empty:
+    calls = runtime_calls[having(runtime_calls, r"Launch|Memcpy|Memset")]
+    work, cause = (calls, "cpu_operators") if kernels.empty else (kernels, "gpu_idle")
+    if not draws.any() or work.empty:
         return None
-    launching = operators_of(kernels, cpu_ops)
+    launching = operators_of(work, cpu_ops)
     # A draw on the GPU launches a kernel below it.
     while (above := parents(cpu_ops, launching) & ~launching).any():
         launching |= above
     chosen = inside(cpu_ops, draws & ~launching)
-    if not chosen.any() or belonging(kernels, cpu_ops, chosen).any():
+    if not chosen.any() or belonging(work, cpu_ops, chosen).any():
         return None
     return Match(
-        cause="gpu_idle",
+        cause=cause,
         advice='Draw them where they are used: `torch.randn(..., device="cuda")`, with a '
         '`torch.Generator("cuda")` for a seed of their own.',
         gain_ns=time(cpu_ops, chosen),

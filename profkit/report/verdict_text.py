@@ -137,7 +137,7 @@ def step_parts(causes: Sequence[Cause]) -> list[Cause]:
     return sorted(parts, key=lambda cause: -cause.ms_per_step)
 
 
-_DIVIDED = ("gpu_idle", "exposed_communication")
+_DIVIDED = ("gpu_idle", "exposed_communication", "blocked")
 
 
 def _is_below(one: Cause, above: Cause) -> bool:
@@ -271,6 +271,7 @@ _IN_SHORT = {
     "misplaced kernels": "kernels lie far from their launch",
     "excerpt": "only an excerpt was recorded",
     "GPU": "the GPU was not recorded",
+    "kernels": "rows of GPU work are missing",
     "CPU": "the CPU was not recorded",
     "operators": "no operator was recorded",
     "launches": "launches of kernels were not recorded",

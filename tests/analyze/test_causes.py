@@ -795,6 +795,57 @@ def test_a_collective_that_an_operator_calls_is_communication():
     assert found["exposed_communication.waiting_or_transfer"] == 200 - 50
 
 
+def test_communication_of_the_cpu_is_known_however_few_operators_there_are():
+    ops = [
+        op(1, 0, 20, "aten::add_"),
+        op(2, 20, 900, "gloo:send"),
+        op(3, 60, 700, "gloo:recv"),
+        op(4, 720, 740, "aten::add_"),
+    ]
+    found = divided(cpu_ops=ops, steps=[step(0, 1000)])
+    assert times(found) == {
+        "cpu_operators": 40,
+        "exposed_communication.waiting_or_transfer": 860,
+        "not_recorded": 100,
+    }
+
+
+LOST = {
+    "cpu_ops": [
+        op(0, 0, 500, "aten::randn"),
+        op(1, 10, 490, "aten::normal_", parent=0),
+        op(2, 500, 900, "aten::copy_"),
+        op(3, 900, 1000, "aten::mul"),
+    ],
+    "runtime_calls": [
+        call(1, 520, 890, "cudaMemcpyAsync") | {"op": 2},
+        call(2, 910, 920) | {"op": 3},
+        call(3, 1000, 1500, "cudaFree") | {"op": -1},
+    ],
+    "steps": [step(0, 2000), step(2000, 2100, 6)],
+}
+
+
+def test_calls_of_a_gpu_that_was_not_recorded_block_and_are_no_python():
+    assert times(divided(**LOST)) == {
+        "cpu_operators": 500 + 30 + 100,
+        "blocked.cudaMemcpyAsync": 370,
+        "blocked.cudaFree": 500,
+        "python": 500,
+    }
+
+
+@pytest.mark.parametrize(("drawn_with", "is_known"), [(0, True), (1, False)])
+def test_what_the_cpu_computes_is_known_whatever_the_gpu_did(drawn_with, is_known):
+    """Drawing numbers makes no call, or launches."""
+    launch = [call(4, 100, 110) | {"op": drawn_with}] * drawn_with
+    found = divided(**LOST | {"runtime_calls": [*LOST["runtime_calls"], *launch]})
+    (check,) = [row for row in rows(found, "trust") if row["check"] == "kernels"]
+    assert check["passed"] == "false"
+    assert ("cpu_operators" not in check["silences"].split()) == is_known
+    assert "python" in check["silences"]
+
+
 def test_garbage_collection_is_a_cause_of_its_own():
     pause = {"rank": 0, "repeat": 0, "tid": MAIN}
     pause |= {"start_ns": ORIGIN_NS + 700 * US, "end_ns": ORIGIN_NS + 750 * US}

@@ -9,6 +9,7 @@ import pytest
 from profkit.analyze.base import Recording
 from profkit.analyze.division import trust
 from profkit.analyze.division.periods import Periods
+from profkit.analyze.division.unrecorded_gpu import LOST
 from profkit.core.result import Interval, Metric
 from profkit.report import verdict_text
 from profkit.tables import schema
@@ -47,6 +48,7 @@ GOOD = trust.Seen(
     has_cpu=True,
     lacks_operators=False,
     unrecorded_gpu="",
+    known_anyway=frozenset(),
     steps=4,
     rows=5000,
     working=0.4,
@@ -89,6 +91,7 @@ CASES = {
         trust.EVERYTHING,
     ),
     "GPU": ({"unrecorded_gpu": "The GPU worked."}, trust.EVERYTHING),
+    "kernels": ({"unrecorded_gpu": LOST}, trust.EVERYTHING),
     "CPU": ({"has_cpu": False}, ("gpu_idle",)),
     "operators": ({"lacks_operators": True}, ()),
     "launches": ({"unlaunched": 300}, ()),
@@ -128,6 +131,12 @@ def test_some_launches_without_work_say_nothing_of_the_others():
 def test_a_short_recording_that_is_filled_with_work_is_no_excerpt():
     assert failed(rows=26, steps=0, working=0.97) == {}
     assert "excerpt" in failed(rows=26, steps=0, working=0.03)
+
+
+def test_what_is_known_whatever_the_gpu_did_is_said():
+    known = frozenset({"cpu_operators"})
+    silences = failed(unrecorded_gpu=LOST, known_anyway=known)["kernels"].silences
+    assert {*trust.EVERYTHING} - {*silences} == known
 
 
 def test_two_steps_that_differ_say_no_more_than_many_that_do():

@@ -142,6 +142,22 @@ def test_the_limiter_is_what_the_step_waits_for_most(times, limiter, headline):
     )
 
 
+@pytest.mark.parametrize(
+    ("freeing", "starting", "headline"),
+    [
+        (60, 20, "CPU blocked in cudaFree 60 of 100 ms per step."),
+        (0, 20, "One-off start-up 20 of 40 ms per step: no steady step."),
+    ],
+)
+def test_calls_that_block_limit_a_program_whose_gpu_was_not_recorded(freeing, starting, headline):
+    times = {"blocked.cudaFree": freeing, "start_up.cudaMalloc": starting, "python": 20}
+    lost = ("kernels", "false", "No.", "python")
+    steps = ("steps", "false", "No step was marked.", "")
+    found = on({name: ms for name, ms in times.items() if ms}, checks=[steps, lost])
+    assert (found.limiter is Limiter.CPU) == (freeing > 0)
+    assert found.headline == headline
+
+
 def test_a_headline_that_is_too_long_loses_a_part_and_stays_a_sentence():
     steps = Result(metrics={"step_time_ns": Metric(value=80e6, unit="ns", title="")})
     name = "python.between the optimizer's step and the next forward"
@@ -666,6 +682,14 @@ def test_one_action_explains_all_calls_that_its_gain_is_of():
     [
         ((), "Record again, and add `with_stack=True`."),
         ((("GPU", "false", "No.", ""),), "Record again, and add `ProfilerActivity.CUDA`."),
+        (
+            (("kernels", "false", "No.", ""),),
+            (
+                "Record again, and find why rows of GPU work are missing: see what the profiler "
+                "prints of CUPTI or roctracer, end other profilers (`nsys`, `dcgmi`), use a driver "
+                "as new as PyTorch's CUDA."
+            ),
+        ),
         (
             (("steps", "false", "1.", ""),),
             (

@@ -18,7 +18,7 @@ from tests.patterns.examples import (
     unused_gradients,
     workers_restarted,
 )
-from tests.patterns.recorded import causes, collective, op, python
+from tests.patterns.recorded import call, causes, collective, op, python
 
 
 def examples(name):
@@ -68,6 +68,13 @@ def test_the_attention_of_pytorchs_own_module_is_called_without_weights():
 def test_the_first_batch_of_an_epoch_waits_for_workers_that_start():
     (match,) = found(patterns()["workers_restarted"], python_calls=workers_restarted.EPOCH)
     assert (match.cause, match.gain_ns) == ("loading_data", 50_000)
+
+
+def test_random_numbers_are_drawn_on_the_cpu_whether_or_not_the_gpu_was_recorded():
+    ops = examples("host_random_numbers").OPS
+    calls = [call(2, "cudaLaunchKernel")]
+    (match,) = found(patterns()["host_random_numbers"], cpu_ops=ops, runtime_calls=calls)
+    assert (match.cause, match.gain_ns) == ("cpu_operators", 90_000)
 
 
 def test_a_table_of_bags_is_one_of_embeddings():

@@ -7,6 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.analyze.division import cpu, gpu
+from profkit.analyze.division.cpu_threads import BLOCKED, START_UP
 from profkit.analyze.division.partition import (
     Partition,
     alone,
@@ -40,8 +41,11 @@ def of_kernels(rank: RecordedRank, time: Partition) -> Times:
 
 
 def of_calls(rank: RecordedRank, time: Partition) -> Times:
-    """Return how long the GPU was idle while the CPU was in each runtime call."""
-    return intervals.overlap(rank.call_spans, union_of(time, gpu.IDLE))
+    """Return how long the GPU was idle while the CPU was in each runtime call.
+
+    Of a GPU that was not recorded, how long each call held the CPU.
+    """
+    return intervals.overlap(rank.call_spans, union_of(time, gpu.IDLE, BLOCKED, START_UP))
 
 
 def of_operators(rank: RecordedRank, time: Partition) -> Intervals:

@@ -10,7 +10,7 @@ from profkit.analyze.shared.glob_match import matching, texts
 from profkit.analyze.shared.intervals import Intervals
 from profkit.core.verdict import Evidence
 
-COLUMNS = ("operation", "group", "size_bytes", "dtype", "start_ns", "end_ns")
+COLUMNS = ("kind", "operation", "group", "size_bytes", "dtype", "start_ns", "end_ns")
 """Of `collectives`, besides rank and repeat."""
 
 _ALIKE = ["operation", "group", "size_bytes", "dtype"]

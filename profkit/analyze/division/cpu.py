@@ -1,6 +1,6 @@
 """The step of a rank without a GPU: operators, data loading, communication, Python, waiting."""
 
-from profkit.analyze.division.cpu_threads import FIRST_BATCH, NOT_RECORDED, PYTHON
+from profkit.analyze.division.cpu_threads import FIRST_BATCH, NOT_RECORDED, PYTHON, take_blocked
 from profkit.analyze.division.gpu import EXPOSED
 from profkit.analyze.division.known_names import COMPILING
 from profkit.analyze.division.partition import Partition, union_of_rows
@@ -19,13 +19,12 @@ def divide(rank: RecordedRank) -> Partition:
     time.take("compiler", rank.ranges(COMPILING, rank.main))
     time.take(FIRST_BATCH, rank.first_batch(rank.main))
     time.take("loading_data", rank.loading(rank.main))
-    on_main = rank.op_threads == rank.main
+    on_main, calls_main = rank.op_threads == rank.main, rank.call_threads == rank.main
+    # Of a GPU whose work was not recorded the calls may have been.
+    take_blocked(rank, time, "", calls_main, time.left)
     time.take(COMPUTING, rank.computing)
+    take_blocked(rank, time, "", ~calls_main, time.left)
     time.take(COMPUTING, union_of_rows(rank.ops, rank.works & ~on_main))
-    has_operators = bool(rank.works.any())
-    if has_operators and not rank.sees_cpu:
-        # It is unknown what the program's thread did beside the communication of others.
-        time.take(NOT_RECORDED, time.left)
     communication = rank.communicating
     if len(rank.collectives):
         waiting = intervals.intersection(communication, rank.waiting_for_ranks)
@@ -33,7 +32,7 @@ def divide(rank: RecordedRank) -> Partition:
         time.take(f"{EXPOSED}.transfer", communication)
     else:
         time.take(f"{EXPOSED}.waiting_or_transfer", communication)
-    if not has_operators:
+    if not (rank.works.any() and rank.sees_cpu):
         time.take(NOT_RECORDED, time.left)
     waited = waits(rank)
     time.take(NO_REQUEST, without_requests(rank, waited.get(IN_CALL, intervals.nothing())))

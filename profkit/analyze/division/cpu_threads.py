@@ -1,6 +1,7 @@
 """What a CPU thread did while a GPU waited for it."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from profkit.analyze.division.known_names import COMPILING, RECORDING_GRAPHS
 from profkit.analyze.division.partition import Partition, union_of_rows
@@ -33,20 +34,30 @@ def divide(rank: RecordedRank, time: Partition, under: str, owned: dict[int, Int
     time.take(f"{under}.{PYTHON if rank.sees_cpu else NOT_RECORDED}", rest)
 
 
+def take_blocked(
+    rank: RecordedRank, time: Partition, above: str, which: NDArray[np.bool_], within: Intervals
+) -> None:
+    """Take the time `within` a union in which `which` calls held the CPU, by call.
+
+    The ids of the causes begin with `above`.
+    """
+    names = texts(rank.calls["name"], _without_dots)
+    blocked = np.flatnonzero(which & rank.blocked)
+    causes = np.where(rank.one_off[blocked], f"{above}{START_UP}.", f"{above}{BLOCKED}.")
+    causes = causes.astype(object) + names[blocked]
+    for cause in dict.fromkeys(causes):
+        rows = blocked[causes == cause]
+        spans = intervals.intersection(intervals.union(rank.call_spans[rows]), within)
+        time.take(str(cause), spans)
+
+
 def _of_thread(
     rank: RecordedRank, time: Partition, under: str, thread: int, owned: Intervals
 ) -> None:
     """Take of the `owned` spans all that `thread` did in them, calls first."""
     on_thread = rank.call_threads == thread
     near = intervals.overlap(rank.call_spans, owned) > 0
-    names = texts(rank.calls["name"], _without_dots)
-    blocked = np.flatnonzero(on_thread & rank.blocked & near)
-    causes = np.where(rank.one_off[blocked], f"{under}.{START_UP}.", f"{under}.{BLOCKED}.")
-    causes = causes.astype(object) + names[blocked]
-    for cause in dict.fromkeys(causes):
-        rows = blocked[causes == cause]
-        spans = intervals.intersection(intervals.union(rank.call_spans[rows]), owned)
-        time.take(str(cause), spans)
+    take_blocked(rank, time, f"{under}.", on_thread & near, owned)
     for cause, found in (
         ("garbage_collection", rank.collecting),
         ("recording_graph", rank.ranges(RECORDING_GRAPHS, thread)),

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze.division import charges, cpu, gpu, places, thread_waits
+from profkit.analyze.division import charges, cpu, gpu, names, places, thread_waits
 from profkit.analyze.division.communicated import communicated
-from profkit.analyze.division.cpu_threads import PYTHON, START_UP
+from profkit.analyze.division.cpu_threads import PYTHON
 from profkit.analyze.division.in_threads import Spent, Sums
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.recorded_rank import RecordedRank
@@ -70,7 +70,7 @@ def details(rank: RecordedRank, time: Partition, spent: Mapping[str, Spent]) -> 
             rows = rank.copy_names == name.partition(".")[2]
             detail.place = _place(places.of_ops(rank, _of_ops(rank, work * rows)), detail.time_ns)
             detail.evidence = _copies(rank, rows & (work > 0))
-        elif ".blocked." in name or name.startswith(f"{gpu.IDLE}.{START_UP}."):
+        elif names.is_of_call(name):
             detail.place = _place(spent[name].places, detail.time_ns)
             _blocked(rank, calls, name, detail)
         elif name in spent and not name.endswith(NO_REQUEST):

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from profkit.analyze.division import cpu, gpu
+from profkit.analyze.division.cpu_threads import BLOCKED, START_UP
 from profkit.analyze.division.request_waits import NO_REQUEST
 from profkit.analyze.division.thread_waits import IN_CALL, LOCK, WAITING
 from profkit.core.verdict import Limiter
@@ -15,8 +16,8 @@ _TITLES = {
     "exposed_sets": "Exposed memory sets",
     gpu.IDLE: "GPU idle",
     "loading_data": "Loading data",
-    "blocked": "CPU blocked in a call",
-    "start_up": "One-off start-up",
+    BLOCKED: "CPU blocked in a call",
+    START_UP: "One-off start-up",
     "python": "Python and dispatch",
     "garbage_collection": "Garbage collection",
     "compiler": "Compiling",
@@ -42,7 +43,7 @@ _LIMITERS = {
     NO_REQUEST: Limiter.WAITING,
     "not_started": Limiter.WAITING,
     "not_recorded": Limiter.UNKNOWN,
-    "start_up": Limiter.UNKNOWN,
+    START_UP: Limiter.UNKNOWN,
 }
 _BY_COPY = {
     "HtoD": Limiter.INPUT,
@@ -77,6 +78,12 @@ def parts_of(cause: str) -> tuple[str, ...]:
 def has_parts(cause: str, others: Iterable[str]) -> bool:
     """Tell whether one of the `others` lies below a cause."""
     return any(other.startswith(f"{cause}.") for other in others)
+
+
+def is_of_call(cause: str, *kinds: str) -> bool:
+    """Tell whether a cause is one call that held the CPU, of these `kinds` or any."""
+    *above, _ = cause.split(".")
+    return bool(above) and above[-1] in (kinds or (BLOCKED, START_UP))
 
 
 def limiter(cause: str) -> Limiter:

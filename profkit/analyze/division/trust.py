@@ -8,6 +8,7 @@ import pandas as pd
 
 from profkit.analyze.base import Recording
 from profkit.analyze.division.periods import Periods, slowest_ns
+from profkit.analyze.division.unrecorded_gpu import LOST
 from profkit.core.formatting import agreeing, counted, duration
 from profkit.core.result import Metric
 from profkit.core.verdict import Trust
@@ -42,7 +43,7 @@ _MOST_UNKNOWN = 0.05
 _EXCERPT = 100
 _MOSTLY = 0.5
 _NEARLY_ALL = 0.7
-_WORTHWHILE_NS = 10e6
+_WORTHWHILE_NS = 1e6
 EVERYTHING = (
     *("gpu_computing", "gpu_idle", "exposed_communication", "exposed_copies", "exposed_sets"),
     *("cpu_operators", "loading_data", "python", "garbage_collection", "compiler"),
@@ -77,6 +78,9 @@ class Seen:
 
     unrecorded_gpu: str
     """What is missing of a GPU where no kernel was recorded, "" if nothing."""
+
+    known_anyway: frozenset[str]
+    """First parts of ids of causes that are known whatever that GPU did."""
 
     steps: int
     """Steps that were recorded, those left out included."""
@@ -193,7 +197,9 @@ def _of_events(seen: Seen) -> Iterator[Trust]:
 def _of_sides(seen: Seen) -> Iterator[Trust]:
     """Yield what is wrong where the GPU, the CPU or what ties them was not recorded."""
     if missing := seen.unrecorded_gpu:
-        yield Trust(check="GPU", passed=False, message=missing, silences=EVERYTHING)
+        silent = tuple(name for name in EVERYTHING if name not in seen.known_anyway)
+        check = "kernels" if missing == LOST else "GPU"
+        yield Trust(check=check, passed=False, message=missing, silences=silent)
     if not seen.kernels:
         return
     if not seen.has_cpu:

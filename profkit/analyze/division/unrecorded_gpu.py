@@ -2,13 +2,20 @@
 
 import re
 
+import numpy as np
 import pandas as pd
 
+from profkit.analyze.division import charges, cpu, gpu
+from profkit.analyze.division.partition import Partition
+from profkit.analyze.division.recorded_rank import RecordedRank
+from profkit.analyze.shared import calltree
 from profkit.analyze.shared.large_table import LargeTable
 
 WORKED = "The GPU worked and was not recorded."
+LOST = "Rows of GPU work are missing, although calls that launch it were recorded."
 MAY_HAVE_WORKED = "There is a GPU, and no work of it was recorded."
 
+_MOSTLY = 0.5
 _BEGINS_WORK = re.compile(r"Launch|Memcpy|Memset")
 _OF_GPUS = re.compile(
     r"(?<!_use_)(?:cudnn|miopen)(?!_is_acceptable)|nccl|cuda|record_stream|_pin_memory"
@@ -32,11 +39,38 @@ def unrecorded_gpu(
     if any(map(len, kernels.groups())):
         return ""
     names, made = _names(cpu_ops), _names(calls)
-    if any(map(_BEGINS_WORK.search, made)) or any(map(_OF_GPUS.search, names)):
+    if any(map(_BEGINS_WORK.search, made)):
+        return LOST
+    if any(map(_OF_GPUS.search, names)):
         return WORKED
     if len(devices) and not made and not any(map(_OF_CPUS.search, names)):
         return MAY_HAVE_WORKED
     return ""
+
+
+def known_anyway(rank: RecordedRank, time: Partition) -> frozenset[str]:
+    """Return the causes of `time` that are known whatever a GPU did that was not recorded.
+
+    Those are communication that the CPU carries out, and operators of which most of the time is in
+    such as make no call to a GPU: where calls were recorded, these work on the CPU.
+    """
+    known = set()
+    rows = rank.communication
+    if rows is not None and (rows["kind"] == "host").any():
+        known.add(gpu.EXPOSED)
+    if len(rank.calls):
+        own = charges.of_ops(rank, time.spans(cpu.COMPUTING))
+        calling = calltree.positions(
+            *(one["op"].to_numpy(np.int64) for one in (rank.ops, rank.calls))
+        )
+        calls = np.zeros(len(rank.ops) + 1, dtype=np.bool_)
+        above = np.append(rank.op_parents, -1)
+        while not calls[calling].all():
+            calls[calling] = True
+            calling = above[calling]
+        if own[~calls[:-1]].sum() > _MOSTLY * own.sum():
+            known.add(cpu.COMPUTING)
+    return frozenset(known)
 
 
 def _names(table: LargeTable) -> set[str]:

@@ -2,14 +2,14 @@
 
 import pytest
 
-from profkit.analyze.division.unrecorded_gpu import MAY_HAVE_WORKED, WORKED, unrecorded_gpu
+from profkit.analyze.division.unrecorded_gpu import LOST, MAY_HAVE_WORKED, WORKED, unrecorded_gpu
 from profkit.analyze.shared.large_table import LargeTable
 from profkit.tables import schema
 
 GPU = [{"device": 0, "name": "NVIDIA A100"}]
 CASES = {
-    "a launch": (["aten::mm"], ["cudaLaunchKernel"], [], WORKED),
-    "a copy": (["aten::copy_"], ["hipMemcpyWithStream"], [], WORKED),
+    "a launch": (["aten::mm"], ["cudaLaunchKernel"], [], LOST),
+    "a copy": (["aten::copy_"], ["hipMemcpyWithStream"], [], LOST),
     "an operator of cuDNN": (["aten::cudnn_convolution"], [], [], WORKED),
     "an LSTM of CPUs asks about cuDNN": (["aten::cudnn_is_acceptable"], [], [], ""),
     "so does CTC": (["aten::_use_cudnn_ctc_loss"], [], [], ""),
