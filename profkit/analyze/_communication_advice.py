@@ -30,6 +30,10 @@ _OF_TENSOR_PARALLELISM = (
     "Each layer waits for its tensor-parallel ranks: use fewer of them, with NVLink between them "
     "(`nvidia-smi topo -m`), larger batches, or an all-reduce made for few bytes."
 )
+_OF_TENSOR_PARALLEL_CPUS = (
+    "Each layer waits for its tensor-parallel ranks: use fewer of them, each on the cores and "
+    "memory of one socket (`numactl`), or larger batches."
+)
 _OF_BUFFERS = "Send it less often: of equal buffers with DDP `broadcast_buffers=False`."
 _OF_BARRIERS = "Take barriers out of the step: collectives wait for one another already."
 
@@ -68,5 +72,6 @@ def less_communication(cause: Cause) -> str:
     is_mostly = float(cause.evidence.get("operation_share", 0.0)) > _MOSTLY
     operation = str(cause.evidence["operation"]) if is_mostly else ""
     if operation in _OF_LAYERS and cause.evidence.get("program") == "inference":
-        return _OF_TENSOR_PARALLELISM
+        is_on_cpu = cause.evidence.get("on_cpu")
+        return _OF_TENSOR_PARALLEL_CPUS if is_on_cpu else _OF_TENSOR_PARALLELISM
     return _ADVICE.get(operation, _OF_ANY)

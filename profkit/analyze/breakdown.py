@@ -59,7 +59,7 @@ class Config(Settings):
     )
     """Glob patterns of the ranges in which the program waits for the next batch."""
 
-    host_communication: tuple[str, ...] = ("gloo:*", "mpi:*", "ucc:*")
+    host_communication: tuple[str, ...] = ("gloo:*", "mpi:*", "ucc:*", "*::shm_*")
     """Glob patterns of the ranges in which the CPU itself communicates, on any thread."""
 
     host_work: tuple[str, ...] = ("Optimizer.*#*",)

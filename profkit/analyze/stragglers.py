@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from profkit.analyze._late_rank import OF_SOME_RANKS
 from profkit.analyze._lateness import Cause, fell_behind
 from profkit.analyze.base import Columns, analysis
+from profkit.analyze.division.known_names import CALLING, COMMUNICATING
 from profkit.analyze.shared.glob_match import matching
 from profkit.analyze.shared.large_table import LargeTable
 from profkit.analyze.shared.late_hosts import by_host, late_ranks
@@ -25,7 +26,7 @@ from profkit.tables.rank_clocks import MatchedCollectives, matched_collectives
 _WHERE = ["repeat", "rank"]
 _PEER = ["rank", "arrival_ns", "start_ns", "call_ns", "offset_ns"]
 _LATE = ["late_ns", "caused_wait_ns"]
-_HOST_COMMUNICATION = ("gloo:*", "mpi:*", "ucc:*")
+_HOST_COMMUNICATION = (*COMMUNICATING, *CALLING)
 _MOSTLY = 0.5
 _OTHERS = 2**31 - 1
 _MOST_CELLS = 12_000

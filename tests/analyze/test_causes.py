@@ -810,6 +810,21 @@ def test_communication_of_the_cpu_is_known_however_few_operators_there_are():
     }
 
 
+def test_collectives_of_other_libraries_on_the_cpu_are_communication():
+    ops = [
+        op(1, 0, 300, "sgl_kernel::weight_packed_linear"),
+        op(2, 300, 500, "_C::shm_allreduce"),
+        op(3, 310, 350, "aten::empty", parent=2),
+        op(4, 500, 700, "vllm::all_gather"),
+        op(5, 700, 900, "aten::scatter_reduce_"),
+        op(6, 900, 1000, "aten::broadcast_to"),
+    ]
+    assert times(divided(cpu_ops=ops, steps=[step(0, 1000)])) == {
+        "cpu_operators": 300 + 40 + 300,
+        "exposed_communication.waiting_or_transfer": 160 + 200,
+    }
+
+
 LOST = {
     "cpu_ops": [
         op(0, 0, 500, "aten::randn"),
@@ -875,7 +890,7 @@ def test_exposed_communication_says_what_most_of_it_is(phase, operation, evidenc
     calls = [collective(0, 400, 900, operation), collective(1, 900, 1000, "barrier")]
     found = tree(divided(steps=[step(0, 1000)], cpu_ops=ops, collectives=calls))
     exposed = json.loads(found["exposed_communication.waiting_or_transfer"]["evidence"])
-    assert exposed == evidence | {"at_best_share": 1.0, "fastest_ns": 500_000}
+    assert exposed == evidence | {"at_best_share": 1.0, "fastest_ns": 500_000, "on_cpu": 1}
 
 
 def test_exposed_communication_says_what_calls_of_its_size_take_at_best():

@@ -43,6 +43,10 @@ def test_inference_has_no_backward_to_hide_behind():
     given = advice(operation="allreduce", operation_share=1.0, program="inference")
     assert "tensor-parallel" in given
     assert "backward" not in given
+    assert "NVLink" in given
+    on_cpu = advice(operation="allreduce", operation_share=1.0, program="inference", on_cpu=1)
+    assert "numactl" in on_cpu
+    assert "NVLink" not in on_cpu
 
 
 @pytest.mark.parametrize(

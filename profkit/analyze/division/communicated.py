@@ -14,6 +14,7 @@ COLUMNS = ("kind", "operation", "group", "size_bytes", "dtype", "start_ns", "end
 """Of `collectives`, besides rank and repeat."""
 
 _ALIKE = ["operation", "group", "size_bytes", "dtype"]
+_MOSTLY = 0.5
 _FEWEST = 3
 """Calls alike of which the fastest says what the others could take."""
 _OF_TRAINING = ("backward", "optimizer")
@@ -23,17 +24,20 @@ _TRAINS = ("*Backward*", "Optimizer.*")
 def communicated(rank: RecordedRank, rows: pd.DataFrame, spans: Intervals) -> Evidence:
     """Return the operation that most of the exposed communication `spans` is of.
 
-    And whether all that the rank recorded is inference; `rows` are its collectives.
+    And whether the CPU carries it out, and all that the rank recorded is inference; `rows` are its
+    collectives.
     """
     exposed = pd.Series(intervals.overlap(spans_of(rows), spans), index=rows.index)
     by_operation = exposed.groupby(texts(rows["operation"])).sum().drop("", errors="ignore")
     if not by_operation.sum():
         return {}
+    is_on_cpu = (rows["kind"] == "host").to_numpy()
     ops = rank.ops if rank.parts_of_ops is None else rank.ops.iloc[:0]
     trains = ops["phase"].isin(_OF_TRAINING) | matching(ops["name"], _TRAINS)
     return {
         "operation": str(by_operation.idxmax()),
         "operation_share": round(float(by_operation.max() / by_operation.sum()), 3),
+        **({"on_cpu": 1} if exposed[is_on_cpu].sum() > _MOSTLY * exposed.sum() else {}),
         **({"program": "inference"} if len(ops) and not trains.any() else {}),
         **_of_messages(rows, exposed),
     }

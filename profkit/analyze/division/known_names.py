@@ -27,7 +27,9 @@ COMPILED = ("## Call CompiledFxGraph*",)
 """Ranges of code that Inductor made, whose own kernels on a CPU are no operators."""
 
 COMMUNICATING = ("gloo:*", "mpi:*", "ucc:*")
-CALLING = ("c10d::*",)
+_COLLECTIVES = ("all*reduce*", "all*gather*", "reduce*scatter*", "all*to*all*", "broadcast")
+CALLING = ("c10d::*", *(f"*::{before}{name}" for name in _COLLECTIVES for before in ("", "*_")))
+"""Operators of any library that communicate while the CPU is in them."""
 COMMUNICATES = (
     "*torch/distributed/distributed_c10d.py(*",
     "*torch/distributed/_functional_collectives.py(*",

@@ -11,7 +11,7 @@ from profkit.convert.columns.numbering import Column, Text
 from profkit.convert.columns.on_disk import Columns, DiskColumn
 from profkit.convert.columns.values import UNKNOWN_NS, Ints
 from profkit.convert.linking.device_work import DeviceWork
-from profkit.convert.linking.lookup import nearest_with
+from profkit.convert.linking.lookup import at_or, nearest_with
 from profkit.convert.linking.messages import (
     RANKS_BELOW,
     UNKNOWN,
@@ -23,7 +23,11 @@ from profkit.convert.linking.messages import (
     plausible,
     size_bytes,
 )
-from profkit.convert.linking.names import is_communicating_call
+from profkit.convert.linking.names import (
+    is_collective,
+    is_collective_of_pytorch,
+    is_communicating_call,
+)
 from profkit.convert.linking.tree import is_asynchronous
 from profkit.tables import schema
 
@@ -42,7 +46,7 @@ def communication(
     operators, gathered, at = work.operators, work.gathered, work.communication
     ops, names = operators.recorded, gathered.names
     call, device = work.call()[at], work.ordered.select(at)
-    host = ops.named(names.matching(is_asynchronous))
+    host = _on_host(work)
     host = host[np.argsort(operators.index[host])]
     of_host = ops.select(host)
     op_row = np.concatenate([work.op_row()[at], host])
@@ -77,6 +81,35 @@ def communication(
         "kind": schema.text(order >= len(at), ["device", "host"]),
         **columns_of(words.messages, numbers[order]),
     }, carried_out
+
+
+def _on_host(work: DeviceWork) -> Ints:
+    """Return the rows of operators in which the CPU itself communicates.
+
+    That are the ranges of its back ends, and operators called after a collective that have no such
+    range, no other collective and no call to a device inside. Those of PyTorch count where no back
+    end has ranges: it may have them on threads of its own.
+    """
+    names, operators = work.gathered.names, work.operators
+    ops = operators.recorded
+    ranges = ops.named(names.matching(is_asynchronous))
+    of_backends = ops.named(names.matching(is_backend_range))
+    called = names.matching(is_collective)
+    if len(of_backends):
+        called &= ~names.matching(is_collective_of_pytorch)
+    calling = ops.named(called)
+    calling = calling[~operators.annotates()[calling]]
+    if not len(calling):
+        return ranges
+    parents = operators.parents[: ops.count]
+    makers = np.concatenate([at_or(operators.rows, work.launches.op()[:]), work.op_row()[:]])
+    within = np.zeros(ops.count, dtype=np.bool_)
+    above = np.concatenate([makers, parents[np.concatenate([of_backends, calling])]])
+    while len(above := above[above >= 0]):
+        above = np.unique(above[~within[above]])
+        within[above] = True
+        above = parents[above]
+    return np.union1d(ranges, calling[~within[calling]])
 
 
 def is_backend_range(name: str) -> bool:

@@ -22,6 +22,12 @@ _COMMUNICATING_CALL = re.compile(
 _COMMUNICATING_OP = re.compile(
     r"nccl:|rccl:|xccl:|c10d::|_c10d_functional::|record_param_comms$|symm_mem::"
 )
+_COLLECTIVE_OP = re.compile(
+    r"(?!aten::|prims?::|autograd::|torch::)[\w.-]+::(?!\w*(?:fused|matmul|wait))"
+    r"(?:\w*(?:all_?reduce|all_?gather|reduce_?scatter|all_?(?:to|2)_?all)\w*|(?:\w*_)?broadcast_?)$"
+)
+"""The name of an operator in lower case, of any library, whose last part is a collective."""
+_OF_PYTORCH = re.compile(r"_?c10d(?:_functional)?::")
 # Inductor names what it generates after the operators of the graph, collectives among them.
 _OF_INDUCTOR = re.compile(r"triton_[a-z]+_fused_")
 _LAUNCHING = re.compile(
@@ -49,6 +55,19 @@ def launches_communication(op: str) -> bool:
 def launches_work(call: str) -> bool:
     """Return whether a call of the runtime or the driver starts a kernel, a copy or a set."""
     return _LAUNCHING.match(call) is not None
+
+
+def is_collective(op: str) -> bool:
+    """Return whether an operator of this name is a collective of PyTorch or of another library.
+
+    As in ``_C::shm_allreduce`` of vLLM, ``sgl_kernel::``, ``deepspeed_shm_comm::`` and others.
+    """
+    return _COLLECTIVE_OP.match(op.lower()) is not None
+
+
+def is_collective_of_pytorch(op: str) -> bool:
+    """Return whether PyTorch itself has this collective, which a back end carries out."""
+    return is_collective(op) and _OF_PYTORCH.match(op) is not None
 
 
 def is_communicating_call(op: str) -> bool:

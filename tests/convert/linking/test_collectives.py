@@ -239,6 +239,47 @@ def test_calls_of_gloo_belong_to_the_operators_in_their_order(read):
     ]
 
 
+OF_VLLM = {"Input Dims": [[], [4096, 2560]], "Input type": ["Scalar", "c10::BFloat16"]}
+
+
+def test_collectives_of_other_libraries_on_the_cpu_are_calls_of_the_cpu(read):
+    (row,) = read(event("cpu_op", "_C::shm_allreduce", 2, 5, **OF_VLLM))
+    known = ("kind", "operation", "start_ns", "end_ns", "dtype", "size_bytes")
+    expected = ("host", "allreduce", 2_000, 7_000, "bfloat16", 4096 * 2560 * 2)
+    assert tuple(picked(row, *known).values()) == expected
+
+
+@pytest.mark.parametrize(
+    ("inside", "names"),
+    [
+        ((event("cpu_op", "_C::shm_allreduce", 3, 3),), ["_C::shm_allreduce"]),
+        ((event("user_annotation", "gloo:all_reduce", 3, 9),), ["gloo:all_reduce"]),
+        ((event("user_annotation", "nccl:all_reduce", 3, 3),), []),
+        (
+            (
+                event("cuda_runtime", "cudaLaunchKernel", 3, 1, correlation=9),
+                event("kernel", "ncclDevKernel_AllReduce", 8, 9, correlation=9),
+            ),
+            ["ncclDevKernel_AllReduce"],
+        ),
+        ((event("cuda_runtime", "cudaLaunchKernel", 3, 1, correlation=9),), []),
+        ((event("cpu_op", "aten::empty", 3, 1),), ["vllm::all_reduce"]),
+    ],
+    ids=["another collective", "a range", "a range of GPUs", "a kernel", "a launch", "no call"],
+)
+def test_a_collective_counts_once_with_what_it_calls(read, inside, names):
+    found = read(event("cpu_op", "vllm::all_reduce", 1, 6, **OF_VLLM), *inside)
+    assert [row["name"] for row in found] == names
+
+
+@pytest.mark.parametrize("with_range", [True, False])
+def test_collectives_of_pytorch_count_where_the_back_end_has_no_ranges(read, with_range):
+    ranges = [event("cpu_op", "gloo:all_reduce", 4, 5)] if with_range else []
+    found = read(event("cpu_op", "c10d::allreduce_", 1, 2), *ranges)
+    name = "gloo:all_reduce" if with_range else "c10d::allreduce_"
+    assert [row["name"] for row in found] == [name]
+
+
 def test_counts_beyond_reason_are_unknown(read):
     damage = dict.fromkeys(("In msg nelems", "Out msg nelems", "Group size"), 2**62)
     (row,) = read(event("kernel", "ncclKernel", 3, 4, **(MESSAGE | damage)))

@@ -4,6 +4,7 @@ import pytest
 
 from profkit.convert.linking.names import (
     copy_direction,
+    is_collective,
     launches_communication,
     launches_work,
     names_communication,
@@ -99,3 +100,30 @@ def test_collective_operators_launch_communication():
 )
 def test_calls_that_start_work_are_known_of_every_runtime(call, starts):
     assert launches_work(call) == starts
+
+
+@pytest.mark.parametrize(
+    ("op", "found"),
+    [
+        ("_C::shm_allreduce", True),
+        ("_C::shm_all_gather", True),
+        ("sgl_kernel::shm_allreduce", True),
+        ("sgl-kernel::all_reduce", True),
+        ("vllm::reduce_scatter", True),
+        ("deepspeed_shm_comm::inference_all_reduce_", True),
+        ("torch_ccl::alltoall_base_", True),
+        ("_c10d_functional::all_to_all_single", True),
+        ("c10d::broadcast_", True),
+        ("aten::broadcast_tensors", False),
+        ("aten::scatter_reduce", False),
+        ("prim::broadcast", False),
+        ("symm_mem::fused_all_gather_matmul", False),
+        ("vllm::fused_allreduce_rmsnorm", False),
+        ("_c10d_functional::wait_tensor", False),
+        ("autograd::engine::evaluate_function: all_reduce", False),
+        ("gloo:all_reduce", False),
+        ("all_reduce", False),
+    ],
+)
+def test_operators_are_collectives_by_the_last_part_of_their_name(op, found):
+    assert is_collective(op) == found
