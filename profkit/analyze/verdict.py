@@ -261,7 +261,7 @@ def _is_starting(mine: Sequence[Cause], spoken: frozenset[str], config: Config) 
 
     Not where other work of the CPU that is `spoken` of is long enough to limit it.
     """
-    starts = sum(cause.share for cause in mine if names.is_of_call(cause.id, START_UP))
+    starts = sum(cause.share for cause in mine if cause.id.rpartition(".")[2] == START_UP)
     others = sum(
         cause.share
         for cause in _leaves(mine)

@@ -31,24 +31,30 @@ _SENTENCE = re.compile(r"(?<=[.;]) +(?=[A-Z0-9`])|(?<=;) +")
 def lines(verdict: Verdict, width: int = 80) -> list[str]:
     """Return the verdict in lines of at most `width` characters, every sentence and path whole.
 
-    Where it is too much, further sentences of advice and trust go, then the last actions.
+    Where it is too much, further lines of names of the bar go, sentences of advice and trust, then
+    the last actions.
     """
-    found = _lines(verdict, width, 2)
+    found = _lines(verdict, width, 2, 2)
+    if len(found) > MOST_LINES:
+        found = _lines(verdict, width, 2)
     for count in range(len(verdict.actions), 0, -1):
         if len(found) > MOST_LINES:
             found = _lines(replace(verdict, actions=verdict.actions[:count]), width, 1)
     return found[:MOST_LINES]
 
 
-def _lines(verdict: Verdict, width: int, most: int) -> list[str]:
-    """Return the verdict, advice and trust in `most` lines unless first sentences take more."""
+def _lines(verdict: Verdict, width: int, most: int, legend: int = 1) -> list[str]:
+    """Return the verdict, advice and trust in `most` lines unless first sentences take more.
+
+    The names of the bar take `legend` lines at most.
+    """
     found = []
     if is_about_step(verdict):
         says_it = verdict.headline.lower().startswith(verdict.limiter)
         said = verdict.headline if says_it else f"{verdict.limiter}: {verdict.headline}"
         found += _wrapped(said, width)
     if verdict.traced_ms > 0:
-        found += bar(step_parts(verdict.causes), verdict.traced_ms, width)
+        found += bar(step_parts(verdict.causes), verdict.traced_ms, width, legend)
     for number, action in enumerate(verdict.actions, start=1):
         title = _title(action, verdict.traced_ms)
         found += _fitting([f"{number}  {title}.", *_sentences(action.advice)], width, most)
@@ -144,18 +150,18 @@ def _is_below(one: Cause, above: Cause) -> bool:
     return one.id.startswith(f"{above.id}.") and one.id.count(".") == above.id.count(".") + 1
 
 
-def bar(parts: Sequence[Cause], step_ms: float, width: int) -> list[str]:
+def bar(parts: Sequence[Cause], step_ms: float, width: int, most_lines: int = 1) -> list[str]:
     """Draw what a step is divided into, each part as wide as it takes, small ones together.
 
-    A part whose name does not fit has a letter, which the line below explains, or two lines where
-    one would leave more than a small rest unnamed.
+    A part whose name does not fit has a letter, which the line below explains. There are up to
+    `most_lines` below where one would leave more than a small rest unnamed.
     """
     large = [cause for cause in parts if cause.share >= _LEAST_PART]
-    for most_lines in (1, 2):
+    for lines_below in range(1, most_lines + 1):
         for most in range(_MOST_PARTS, 0, -1):
             drawn, below = _drawn(large[:most], step_ms, width)
             legend = _legend(below, width)
-            if len(legend) <= most_lines:
+            if len(legend) <= lines_below:
                 break
         if sum(cause.share for cause in large[most:]) <= _MOST_UNNAMED:
             break

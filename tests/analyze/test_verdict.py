@@ -158,6 +158,12 @@ def test_calls_that_block_limit_a_program_whose_gpu_was_not_recorded(freeing, st
     assert found.headline == headline
 
 
+def test_a_connection_that_starts_is_start_up_as_well():
+    times = {"gpu_idle.python": 50, "exposed_communication.start_up": 15, "gpu_computing": 35}
+    steps = ("steps", "false", "No step was marked.", "")
+    assert on(times, checks=[steps]).limiter is Limiter.UNKNOWN
+
+
 def test_a_headline_that_is_too_long_loses_a_part_and_stays_a_sentence():
     steps = Result(metrics={"step_time_ns": Metric(value=80e6, unit="ns", title="")})
     name = "python.between the optimizer's step and the next forward"

@@ -120,7 +120,7 @@ def test_the_bar_is_as_wide_as_asked(count):
 def test_what_has_no_room_in_the_bar_is_named_below_it_unless_it_is_small(largest, lines_below):
     titles = ("Waiting for other ranks", "Launched but not started", "One-off start-up", "Transfer")
     times = (largest, *[(100 - largest) / 3] * 3)
-    _, *below = made = bar([*map(cause, titles, times)], 100, 60)
+    _, *below = made = bar([*map(cause, titles, times)], 100, 60, 2)
     assert len(below) == lines_below
     assert all(title in " ".join(made) for title in titles) == (largest < 80)
     assert max(map(len, made)) <= 60

@@ -2,7 +2,7 @@
 
 from profkit.analyze.division.cpu_threads import FIRST_BATCH, NOT_RECORDED, PYTHON, take_blocked
 from profkit.analyze.division.gpu import EXPOSED
-from profkit.analyze.division.known_names import COMPILING
+from profkit.analyze.division.known_names import CALLING, COMMUNICATING, COMPILING
 from profkit.analyze.division.partition import Partition, union_of_rows
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.division.request_waits import NO_REQUEST, without_requests
@@ -25,14 +25,18 @@ def divide(rank: RecordedRank) -> Partition:
     time.take(COMPUTING, rank.computing)
     take_blocked(rank, time, "", ~calls_main, time.left)
     time.take(COMPUTING, union_of_rows(rank.ops, rank.works & ~on_main))
+    sees_cpu = bool(rank.works.any()) and rank.sees_cpu
     communication = rank.communicating
+    if rank.works.any() and not sees_cpu:
+        # It is unknown what the program's thread did beside the communication of others.
+        communication = rank.ranges((*COMMUNICATING, *CALLING), rank.main)
     if len(rank.collectives):
         waiting = intervals.intersection(communication, rank.waiting_for_ranks)
         time.take(f"{EXPOSED}.waiting", waiting)
         time.take(f"{EXPOSED}.transfer", communication)
     else:
         time.take(f"{EXPOSED}.waiting_or_transfer", communication)
-    if not (rank.works.any() and rank.sees_cpu):
+    if not sees_cpu:
         time.take(NOT_RECORDED, time.left)
     waited = waits(rank)
     time.take(NO_REQUEST, without_requests(rank, waited.get(IN_CALL, intervals.nothing())))

@@ -80,10 +80,10 @@ def has_parts(cause: str, others: Iterable[str]) -> bool:
     return any(other.startswith(f"{cause}.") for other in others)
 
 
-def is_of_call(cause: str, *kinds: str) -> bool:
-    """Tell whether a cause is one call that held the CPU, of these `kinds` or any."""
+def is_of_call(cause: str) -> bool:
+    """Tell whether a cause is one call that held the CPU, always or at its start."""
     *above, _ = cause.split(".")
-    return bool(above) and above[-1] in (kinds or (BLOCKED, START_UP))
+    return bool(above) and above[-1] in (BLOCKED, START_UP)
 
 
 def limiter(cause: str) -> Limiter:

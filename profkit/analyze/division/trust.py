@@ -43,7 +43,7 @@ _MOST_UNKNOWN = 0.05
 _EXCERPT = 100
 _MOSTLY = 0.5
 _NEARLY_ALL = 0.7
-_WORTHWHILE_NS = 1e6
+_WORTHWHILE_NS = 10e6
 EVERYTHING = (
     *("gpu_computing", "gpu_idle", "exposed_communication", "exposed_copies", "exposed_sets"),
     *("cpu_operators", "loading_data", "python", "garbage_collection", "compiler"),
@@ -80,7 +80,7 @@ class Seen:
     """What is missing of a GPU where no kernel was recorded, "" if nothing."""
 
     known_anyway: frozenset[str]
-    """First parts of ids of causes that are known whatever that GPU did."""
+    """First parts of ids of causes that are known whatever that GPU did, or was not recorded."""
 
     steps: int
     """Steps that were recorded, those left out included."""
@@ -189,17 +189,21 @@ def _of_events(seen: Seen) -> Iterator[Trust]:
                 "Only {} [operator, kernel or call was|operators, kernels and calls were] recorded:"
                 " an excerpt.",
             ),
-            silences=EVERYTHING,
+            silences=_without_known(seen),
         )
     yield from _of_sides(seen)
+
+
+def _without_known(seen: Seen) -> tuple[str, ...]:
+    """Return all causes but those that are known anyway."""
+    return tuple(name for name in EVERYTHING if name not in seen.known_anyway)
 
 
 def _of_sides(seen: Seen) -> Iterator[Trust]:
     """Yield what is wrong where the GPU, the CPU or what ties them was not recorded."""
     if missing := seen.unrecorded_gpu:
-        silent = tuple(name for name in EVERYTHING if name not in seen.known_anyway)
         check = "kernels" if missing == LOST else "GPU"
-        yield Trust(check=check, passed=False, message=missing, silences=silent)
+        yield Trust(check=check, passed=False, message=missing, silences=_without_known(seen))
     if not seen.kernels:
         return
     if not seen.has_cpu:

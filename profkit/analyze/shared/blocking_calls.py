@@ -52,6 +52,7 @@ _UNUSUALLY_LONG_NS = 200_000
 _COPIES = ("*emcpy*",)
 _LAUNCHES = ("*Launch*Kernel*",)
 _FREES = ("cudaFree", "hipFree")
+_STARTING_NS = 100_000_000
 
 
 def is_pageable(kernels: pd.DataFrame) -> NDArray[np.bool_]:
@@ -85,7 +86,7 @@ def may_be_start(
     """Tell which `calls` may be long because they do something for the first time.
 
     They do not wait for the GPU, launch no kernel that was launched before in the recording, and
-    free no memory but in the first of all calls, which makes the context.
+    free no memory, unless that takes so long that it starts a context or a library.
     """
     found = ~matching(calls["name"], (*SYNCHRONISE, *_COPIES))
     order = np.argsort(kernels["start_ns"].to_numpy(np.int64), kind="stable")
@@ -93,8 +94,8 @@ def may_be_start(
     is_again = np.zeros(len(calls) + 1, dtype=np.bool_)
     is_again[launched_by[again]] = True
     found &= ~(is_again[:-1] & matching(calls["name"], _LAUNCHES))
-    is_first = (calls["start_ns"] == calls["start_ns"].min()).to_numpy()
-    return np.asarray(found & (is_first | ~matching(calls["name"], _FREES)))
+    length = (calls["end_ns"] - calls["start_ns"]).to_numpy(np.int64)
+    return found & ((length >= _STARTING_NS) | ~matching(calls["name"], _FREES))
 
 
 def blocks(calls: pd.DataFrame, pageable: NDArray[np.bool_]) -> NDArray[np.bool_]:
