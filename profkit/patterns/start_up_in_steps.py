@@ -36,9 +36,9 @@ def match(runtime_calls: pd.DataFrame, kernels: pd.DataFrame) -> Match | None:
     why = ", as code is loaded at its first use" if loads else ""
     return Match(
         cause="gpu_idle.start_up",
-        advice=f"`{call}` takes up to {milliseconds(longest_ms)} ms{why}. Paid once: run a few "
-        "steps before recording (`warmup` of the profiler's schedule); where the first request "
-        "must be fast, set `CUDA_MODULE_LOADING=EAGER`.",
+        advice="Run a few steps before recording (`warmup` of the profiler's schedule): "
+        f"`{call}` takes up to {milliseconds(longest_ms)} ms{why}. Where the first request must be "
+        "fast, set `CUDA_MODULE_LOADING=EAGER`.",
         gain_ns=charged(rows),
         evidence={"calls": len(rows), "longest_ms": round(longest_ms, 3)},
     )
