@@ -17,6 +17,7 @@ from profkit.tables.rank_clocks import matched_collectives
 
 _CALLS = Columns(
     "rank repeat step kind operation sequence group group_ranks group_size start_ns end_ns call_ns"
+    " size_bytes dtype"
 )
 _STAGES = {"pp": "pipeline stage", "ep": "expert group"}
 _SHOWN = 16
