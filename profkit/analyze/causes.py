@@ -32,6 +32,7 @@ from profkit.analyze.division.rank_causes import (
 )
 from profkit.analyze.division.unrecorded_gpu import known_anyway, unrecorded_gpu
 from profkit.analyze.shared.large_table import LargeTable
+from profkit.analyze.shared.late_hosts import is_one_host
 from profkit.analyze.shared.representative_ranks import left_out, representative
 from profkit.analyze.shared.step_spans import operator_spans
 from profkit.analyze.shared.step_times import UNPROFILED
@@ -93,6 +94,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     python_calls: LargeTable,
     collectives: pd.DataFrame,
     devices: pd.DataFrame,
+    hosts: pd.DataFrame,
     observer_tax: Result | None,
     samples: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_samples")],
     threads: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_threads")],
@@ -137,6 +139,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         working=_working(traced[traced["rank"] == shown]),
         **_counted(steps, recorded, launched, recordings, len(python) + len(sampled["samples"])),
         unrecorded_gpu=unrecorded_gpu(cpu_ops, kernels, runtime_calls, devices),
+        is_one_host=is_one_host(hosts, matched.rows["rank"]),
         known_anyway=known_anyway(of_shown[0].rank, of_shown[0].time),
     )
     rows = traced if found.problem else _unslowed(traced, seen.slowdown, observer_tax)

@@ -270,6 +270,7 @@ _IN_SHORT = {
     "variation": "step times vary",
     "ranks": "ranks were not recorded",
     "clocks": "the clocks of the ranks differ",
+    "ends": "ends of collectives differ",
     "lost events": "events were lost",
     "repeated steps": "step numbers repeat",
     "overlaps": "operators end after the ones around them",

@@ -68,6 +68,23 @@ def test_the_hosts_that_traces_state_become_a_table(tmp_path, monkeypatch):
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "header", "host"),
+    [
+        ("n1_777.1764457406366893987.pt.trace.json", {}, "n1"),
+        ("rank0.json", {"traceName": "./log/a/n1_777.176445740636.pt.trace.json"}, "n1"),
+        ("worker0_step_12.1694128201545.pt.trace.json", {}, ""),
+        ("n1_778.1764457406366893987.pt.trace.json", {}, ""),
+        ("n1_777.1764457406366893987.pt.trace.json", {"host_name": "n2"}, "n2"),
+    ],
+    ids=["its name", "its first name", "no process", "another process", "stated"],
+)
+def test_the_host_of_a_trace_is_in_the_name_that_has_its_process(tmp_path, name, header, host):
+    row = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 777, "tid": 1, "ts": 1, "dur": 2}
+    (tmp_path / name).write_text(json.dumps({"traceEvents": [row]} | header))
+    assert KIND.recorded(tmp_path / name).host == host
+
+
 def test_imported_files_lack_no_steps_of_a_harness(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = tmp_path / "a.csv"

@@ -79,6 +79,9 @@ class Seen:
     unrecorded_gpu: str
     """What is missing of a GPU where no kernel was recorded, "" if nothing."""
 
+    is_one_host: bool
+    """Whether all ranks with matched collectives are known to have run on one host."""
+
     known_anyway: frozenset[str]
     """First parts of ids of causes that are known whatever that GPU did, or was not recorded."""
 
@@ -144,21 +147,29 @@ def _of_ranks(seen: Seen) -> Iterator[Trust]:
         )
     else:
         yield Trust(check="one rank", passed=True, message="1 rank recorded.")
+    yield from _of_clocks(seen)
+
+
+def _of_clocks(seen: Seen) -> Iterator[Trust]:
+    """Yield whether the ends of matched collectives agree: those of one host have one clock."""
     clocks, rows = seen.matched.clocks, seen.matched.rows
-    if len(rows):
-        waited = float(rows["wait_ns"].clip(lower=0).median())
-        worst = float(clocks["residual_ns"].max())
-        repeats = clocks["repeat"].nunique()
-        of = f" in the worst of {repeats} repeats" if repeats > 1 else ""
-        limit = max(_MOST_RESIDUAL * max(waited, float(rows["transfer_ns"].median())), 1e3)
-        yield Trust(
-            check="clocks",
-            passed=worst <= limit,
-            message=f"Clocks of ranks agree within {duration(worst)}{of}."
-            if worst <= limit
-            else f"Clocks of ranks differ by up to {duration(worst)}{of}: who waits is not known.",
-            silences=() if worst <= limit else ("exposed_communication.waiting",),
-        )
+    if rows.empty:
+        return
+    waited = float(rows["wait_ns"].clip(lower=0).median())
+    worst = float(clocks["residual_ns"].max())
+    repeats = clocks["repeat"].nunique()
+    by = f"{duration(worst)}{f' in the worst of {repeats} repeats' if repeats > 1 else ''}"
+    limit = max(_MOST_RESIDUAL * max(waited, float(rows["transfer_ns"].median())), 1e3)
+    passed = worst <= limit
+    what = "Ends of collectives on one host" if seen.is_one_host else "Clocks of ranks"
+    yield Trust(
+        check="ends" if seen.is_one_host and not passed else "clocks",
+        passed=passed,
+        message=f"Clocks of ranks agree within {by}."
+        if passed
+        else f"{what} differ by up to {by}: who waits is not known.",
+        silences=() if passed else ("exposed_communication.waiting",),
+    )
 
 
 def _of_events(seen: Seen) -> Iterator[Trust]:

@@ -51,6 +51,12 @@ def by_host(matched: MatchedCollectives, hosts: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found, columns=_COLUMNS)
 
 
+def is_one_host(hosts: pd.DataFrame, ranks: "pd.Series[int]") -> bool:
+    """Say whether all `ranks` are known to have run on the same one of `hosts`."""
+    theirs = hosts[hosts["rank"].isin(ranks) & (hosts["host"] != "")]
+    return bool(ranks.isin(theirs["rank"]).all()) and len(set(theirs["host"])) == 1
+
+
 def _lateness(rows: pd.DataFrame) -> "pd.Series[float]":
     """Return how much later each rank came than the middle one of other hosts, in ns per step."""
     arrived = rows.pivot_table("arrival_ns", "meeting", "host", "median")
