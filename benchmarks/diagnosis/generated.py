@@ -20,6 +20,7 @@ _COLUMNS_PER_US = 41
 _FIRST_STEP = 5
 _GEMM = "nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_TNT"
 _ELEMENTWISE = "void at::native::vectorized_elementwise_kernel<4, at::native::"
+_COLD = "void at::native::vectorized_elementwise_kernel<{}, at::native::MulFunctor<float> >"
 _GELU = _ELEMENTWISE + "GeluCUDAKernelImpl(at::TensorIteratorBase&)>(int, at::detail::Array)"
 _NORM = "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float>"
 _ATTENTION = "cudnn_generated_fort_native_sdpa_sm90_flash_{}_wgmma_bf16_knob_6_64x64x128"
@@ -57,7 +58,7 @@ class Knobs:
     gc_ms: float = 0
     """Garbage collection in the middle of the forward pass."""
     cold_calls: int = 0
-    """Launches that load their module first, 7 ms each."""
+    """Launches that load their module first, 7 ms each, of kernels that are not launched again."""
     first_step_ms: float = 0
     """Initialisation in the first recorded step alone."""
     exposed_ms: float = 0
@@ -167,8 +168,8 @@ class Job:
             for layer in range(_LAYERS):
                 with rank.frame(f"nn.Module: Block_{layer}"), rank.frame("model.py(52): forward"):
                     self._layer(rank)
-                    for _ in range(self.knobs.cold_calls if layer == 0 else 0):
-                        self._operator(rank, "aten::mul", _GELU, 2, call_us=7000)
+                    for number in range(self.knobs.cold_calls if layer == 0 else 0):
+                        self._operator(rank, "aten::mul", _COLD.format(number), 2, call_us=7000)
                 if self.knobs.gc_ms and layer == _LAYERS // 2:
                     with rank.frame("<built-in function collect>"):
                         rank.synchronize()
