@@ -33,12 +33,12 @@ def match(runtime_calls: pd.DataFrame, kernels: pd.DataFrame) -> Match | None:
     longest_ms = float(length[once].max()) / 1e6
     call = str(rows["name"].iloc[longest])
     loads = having(rows, f"{_LAUNCH}|{_LOADING}")[longest]
-    why = ", as code is loaded at its first use" if loads else ""
+    does = "loads code," if loads else "takes"
     return Match(
         cause="gpu_idle.start_up",
-        advice="Run a few steps before recording (`warmup` of the profiler's schedule): "
-        f"`{call}` takes up to {milliseconds(longest_ms)} ms{why}. Where the first request must be "
-        "fast, set `CUDA_MODULE_LOADING=EAGER`.",
+        advice=f"`{call}` {does} up to {milliseconds(longest_ms)} ms: run a few steps first "
+        "(`warmup` of the schedule). Where the first request must be fast, set "
+        "`CUDA_MODULE_LOADING=EAGER`.",
         gain_ns=charged(rows),
         evidence={"calls": len(rows), "longest_ms": round(longest_ms, 3)},
     )

@@ -8,7 +8,11 @@ FOUND = {
         call(0, "cuLibraryLoadData", 20_000), call(0, "cudaLaunchKernel", 70_000, 2_000_000)
     ]
 }  # fmt: skip
-EXPECTED = ("gpu_idle.start_up", 90_000, "`cudaLaunchKernel` takes up to 2 ms, as code is loaded")
+EXPECTED = (
+    "gpu_idle.start_up",
+    90_000,
+    "`cudaLaunchKernel` loads code, up to 2 ms: run a few steps first",
+)
 PASSED = {
     "the launch of a kernel that ran before": {
         "runtime_calls": [LAUNCH],
