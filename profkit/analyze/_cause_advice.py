@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from profkit.analyze._blocked_advice import at_place, blocked
 from profkit.analyze._communication_advice import less_communication
 from profkit.analyze._late_rank import late_place
 from profkit.analyze.division.details import IN_OPERATORS
@@ -12,11 +13,6 @@ from profkit.analyze.division.phases import inside
 from profkit.core.formatting import milliseconds
 from profkit.core.verdict import Action, Cause, Confidence, Evidence
 from profkit.patterns.loading_in_main_process import HANDED_OVER_MS
-
-_SYNC = re.compile(r"Synchronize|cudaMemcpy$|hipMemcpy|urEventWait|urQueueFinish")
-_ALLOCATE = re.compile(r"[mM]alloc|[fF]ree$|FreeAsync|MemCreate|MemMap|MemSetAccess|MemUnmap|Host")
-_FREE = re.compile(r"^(?:cuda|hip)Free$")
-_LOAD = re.compile(r"Module|Library|Link|LaunchKernel|hipLaunch|FuncGetAttr|Stream.*Range|Create")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,13 +42,9 @@ _DDP = "https://docs.pytorch.org/docs/stable/notes/ddp.html"
 _DATA = "https://docs.pytorch.org/docs/stable/data.html"
 
 
-def _at(cause: Cause, text: str) -> str:
-    return f"{text} {inside(cause.place)}" if cause.place else text
-
-
 def _loading(cause: Cause) -> str:
     return (
-        f"{_at(cause, 'Loading runs')}: use `num_workers` > 0, `persistent_workers=True` and "
+        f"{at_place(cause, 'Loading runs')}: use `num_workers` > 0, `persistent_workers=True` and "
         "`prefetch_factor` in the DataLoader, or make that function faster."
         if cause.place
         else "More DataLoader workers (`num_workers`, `persistent_workers=True`, "
@@ -149,70 +141,16 @@ def _blocked_title(cause: Cause) -> str:
     return f"CPU blocked in {cause.id.rpartition('.')[2]}"
 
 
-_OF_FREES = (
-    "Memory is given back to the driver, by `torch.cuda.empty_cache()` or as the GPU is full: "
-    "leave that call out, use less memory, or try"
-)
-_OF_ALLOCATIONS = (
-    "Allocate once and reuse: is the caching allocator off (PYTORCH_NO_CUDA_MEMORY_CACHING), or "
-    "full? Try"
-)
-
-
-def _calls_are(cause: Cause) -> str:
-    """Return where the calls of a cause are, after other words; "" if that is unknown."""
-    where = cause.place or str(cause.evidence.get("operator", ""))
-    return f"; calls are {inside(where)}" if where else ""
-
-
-def _blocked(cause: Cause) -> str:
-    call = cause.id.rpartition(".")[2]
-    if _ALLOCATE.search(call):
-        why = _OF_FREES if _FREE.search(call) else _OF_ALLOCATIONS
-        return f"{why} `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`{_calls_are(cause)}."
-    if "emcpyAsync" in call:
-        return (
-            _at(
-                cause,
-                "Pageable memory blocks the CPU: set `pin_memory=True` and `non_blocking=True` for "
-                "inputs, and leave out `.cpu()` for results",
-            )
-            + "."
-        )
-    if _SYNC.search(call):
-        operator = str(cause.evidence.get("operator", ""))
-        made = f" made by `{operator}`" if operator else ""
-        return (
-            _at(
-                cause,
-                f"Avoid `.item()`, `.cpu()` and prints of GPU values: {call}{made}",
-            )
-            + "."
-        )
-    if cause.evidence.get("first_launches", 1) == 0:
-        return (
-            f"{_at(cause, f'`{call}` blocks')}, of kernels that ran before: the queue of launches "
-            "is full, or another thread or process holds the driver. Launch fewer, larger kernels; "
-            "`nsys profile --trace=cuda,osrt` shows who holds it."
-        )
-    if _LOAD.search(call):
-        return (
-            "Warm up before timing, or set `CUDA_MODULE_LOADING=EAGER`: the first launch of a "
-            "kernel loads its code."
-        )
-    return _at(cause, f"Call {call} less often") + "."
-
-
 def _locked(cause: Cause) -> str:
     thread = cause.evidence.get("thread", "")
     if cause.evidence.get("waits_for") == "a queue":
         filling = f": {thread} fills it too slowly" if thread else ""
         return (
-            f"{_at(cause, 'The queue is empty')}{filling}. Make that faster, or use several "
+            f"{at_place(cause, 'The queue is empty')}{filling}. Make that faster, or use several "
             "processes, as a DataLoader with `num_workers` does."
         )
     return (
-        f"{_at(cause, 'The program waits for a lock or a queue')}"
+        f"{at_place(cause, 'The program waits for a lock or a queue')}"
         f"{f', and another thread is in {thread} meanwhile' if thread else ''}: hold the lock only "
         "while data is exchanged, or do not wait for the result in the step."
     )
@@ -221,8 +159,8 @@ def _locked(cause: Cause) -> str:
 def _in_call(cause: Cause) -> str:
     call = cause.evidence.get("call", "a call")
     return (
-        f"{_at(cause, f'`{call}` waits')}: leave it out, or do it in another thread or process "
-        "while the step computes."
+        f"{at_place(cause, f'`{call}` waits')}: leave it out, or do it in another thread or "
+        "process while the step computes."
     )
 
 
@@ -246,7 +184,7 @@ _RULES = (
     _Rule(
         cause=re.compile(r"(?:.*\.)?blocked\.(?P<call>.*)$"),
         title=_blocked_title,
-        advice=_blocked,
+        advice=blocked,
         least=0.02,
         source="",
     ),
@@ -293,7 +231,7 @@ _RULES = (
         cause=re.compile(r"exposed_copies\.HtoD_pageable$"),
         title="Copies of inputs that nothing hides",
         advice=lambda cause: (
-            _at(cause, "Set `pin_memory=True`, copy with `non_blocking=True`") + "."
+            at_place(cause, "Set `pin_memory=True`, copy with `non_blocking=True`") + "."
         ),
         least=0.03,
         source=_TUNING,
@@ -302,7 +240,8 @@ _RULES = (
         cause=re.compile(r"exposed_copies\.HtoD$"),
         title="Copies of inputs that nothing hides",
         advice=lambda cause: (
-            _at(cause, "Copy the next batch on another stream while this one is computed") + ", "
+            at_place(cause, "Copy the next batch on another stream while this one is computed")
+            + ", "
             "from pinned memory with `non_blocking=True`."
         ),
         least=0.03,
@@ -322,7 +261,7 @@ _RULES = (
     _Rule(
         cause=re.compile(r"exposed_copies\.DtoH(?:_pageable)?$"),
         title="Copies to the CPU that nothing hides",
-        advice=lambda cause: _at(cause, "Keep results on the GPU, copy fewer of them") + ".",
+        advice=lambda cause: at_place(cause, "Keep results on the GPU, copy fewer of them") + ".",
         least=0.03,
         source=_TUNING,
     ),

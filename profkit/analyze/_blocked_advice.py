@@ -1,0 +1,69 @@
+"""What to do about a call that holds the CPU: it depends on what the call does."""
+
+import re
+
+from profkit.analyze.division.phases import inside
+from profkit.core.verdict import Cause
+
+_SYNC = re.compile(r"Synchronize|cudaMemcpy$|hipMemcpy|urEventWait|urQueueFinish")
+_ALLOCATE = re.compile(r"[mM]alloc|[fF]ree$|FreeAsync|MemCreate|MemMap|MemSetAccess|MemUnmap|Host")
+_FREE = re.compile(r"^(?:cuda|hip)Free$")
+_LOAD = re.compile(r"Module|Library|Link|LaunchKernel|hipLaunch|FuncGetAttr|Stream.*Range|Create")
+_OF_FREES = (
+    "Memory is given back to the driver, by `torch.cuda.empty_cache()` or as the GPU is full: "
+    "leave that call out, use less memory, or try"
+)
+_OF_ALLOCATIONS = (
+    "Allocate once and reuse: is the caching allocator off (PYTORCH_NO_CUDA_MEMORY_CACHING), or "
+    "full? Try"
+)
+
+
+def at_place(cause: Cause, text: str) -> str:
+    """Return `text` with the place of the cause, if that is known."""
+    return f"{text} {inside(cause.place)}" if cause.place else text
+
+
+def _calls_are(cause: Cause) -> str:
+    """Return where the calls of a cause are, after other words; "" if that is unknown."""
+    where = cause.place or str(cause.evidence.get("operator", ""))
+    return f"; calls are {inside(where)}" if where else ""
+
+
+def blocked(cause: Cause) -> str:
+    """Return the advice on a call that blocks the CPU."""
+    call = cause.id.rpartition(".")[2]
+    if _ALLOCATE.search(call):
+        why = _OF_FREES if _FREE.search(call) else _OF_ALLOCATIONS
+        return f"{why} `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`{_calls_are(cause)}."
+    if "emcpyAsync" in call:
+        return (
+            at_place(
+                cause,
+                "Pageable memory blocks the CPU: set `pin_memory=True` and `non_blocking=True` for "
+                "inputs, and leave out `.cpu()` for results",
+            )
+            + "."
+        )
+    if _SYNC.search(call):
+        operator = str(cause.evidence.get("operator", ""))
+        made = f" made by `{operator}`" if operator else ""
+        return (
+            at_place(
+                cause,
+                f"Avoid `.item()`, `.cpu()` and prints of GPU values: {call}{made}",
+            )
+            + "."
+        )
+    if cause.evidence.get("first_launches", 1) == 0:
+        return (
+            f"{at_place(cause, f'`{call}` blocks')}, of kernels that ran before: the queue of "
+            "launches is full, or another thread or process holds the driver. Launch fewer, "
+            "larger kernels; `nsys profile --trace=cuda,osrt` shows who holds it."
+        )
+    if _LOAD.search(call):
+        return (
+            "Warm up before timing, or set `CUDA_MODULE_LOADING=EAGER`: the first launch of a "
+            "kernel loads its code."
+        )
+    return at_place(cause, f"Call {call} less often") + "."
