@@ -11,6 +11,8 @@ from profkit.dag import snakemake_locks
 from profkit.dag.overrides import save_selection
 from tests.cli.test_run_folders import make_run
 
+RAW = ("capture.log", "other.json", "rank0.pickle", "rank0.steps.json")
+
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
@@ -21,6 +23,9 @@ def folder(tmp_path, monkeypatch):
         run = make_run(tmp_path, name, "2026-01-01T10:00:00+00:00", ["ok", "ok"])
         (run / "capture/baseline/rep0/rank0.pickle").write_bytes(b"x" * 3000)
         (run / "capture/baseline/rep0/rank0.steps.json").write_text("{}")
+        path = run / "capture/baseline/rep0/capture.json"
+        files = [{"path": name, "size_bytes": 3000} for name in RAW]
+        path.write_text(json.dumps({**json.loads(path.read_text()), "files": files}))
         (run / "capture/nsys/rep0").mkdir(parents=True)
         (run / "capture/nsys/rep0/rank0.nsys-rep").write_bytes(b"x" * 500)
         (run / "tables/baseline").mkdir(parents=True)
@@ -39,13 +44,54 @@ def everything(folder):
 def test_what_takes_room_is_listed_and_stays(folder, capsys):
     before = everything(folder)
     assert main(["clean"]) == 0
-    lines = [line.split()[:3] for line in capsys.readouterr().out.splitlines()]
-    # Each run has one raw recording that was converted, and a file that is no part of a record.
-    assert lines[0] == ["raw", "5.86", "KiB"]
-    assert lines[1][0] == "runs"
-    assert lines[2] == ["caches", "2", "KiB"]
+    lines = capsys.readouterr().out.splitlines()
+    # Each run has one raw recording that was converted, of two files that are not kept.
+    assert lines[0] == "raw        5.86 KiB  2 recordings that tables were made of, 4 files"
+    rep = "capture/baseline/rep0"
+    assert lines[1:3] == [f"  results/runs/{name}/{rep}" for name in ("mine", "other")]
+    assert lines[3].split()[0] == "runs"
+    assert lines[4] == "  results/runs/other"
+    assert lines[5].split()[:3] == ["caches", "2", "KiB"]
+    assert lines[-1] == "nothing is removed yet: add what to remove, and --yes"
     assert main(["clean", "raw"]) == 0
+    assert capsys.readouterr().out.endswith("nothing is removed yet: add --yes\n")
     assert everything(folder) == before
+
+
+def test_what_profkit_did_not_make_is_named_and_stays(folder, capsys):
+    runs = folder / "results/runs"
+    (runs / "notes").mkdir()
+    (runs / "notes/thesis.txt").write_text("x")
+    (runs / "notes/config.yaml").write_text("x")
+    (runs / "other/NOTES.txt").write_text("x")
+    (folder / "elsewhere/tables").mkdir(parents=True)
+    (folder / "elsewhere/tables/a.csv").write_text("x")
+    (runs / "link").symlink_to(folder / "elsewhere")
+    rep = runs / "mine/capture/baseline/rep0"
+    (rep / "NOTES.txt").write_text("x")
+    (rep.parent / "rep9").symlink_to(rep)
+    assert main(["clean", "runs", "raw", "--yes"]) == 0
+    printed = capsys.readouterr().out
+    for name in ("link", "notes", "other/NOTES.txt"):
+        assert f"    results/runs/{name}\n" in printed
+    assert (runs / "link").is_symlink()
+    assert {str(path.relative_to(runs)) for path in runs.glob("*/*.*")} == {
+        *("notes/thesis.txt", "notes/config.yaml", "other/NOTES.txt"),
+    }
+    assert (rep / "NOTES.txt").is_file()
+    for stranger in ("elsewhere", "notes", "link"):
+        assert main(["clean", stranger, "--yes"]) == 1
+        assert "profkit did not make this folder" in capsys.readouterr().err
+    assert (folder / "elsewhere/tables/a.csv").is_file()
+
+
+def test_of_many_names_the_first_are_listed_and_the_others_counted(folder, capsys):
+    for number in range(12):
+        make_run(folder, f"run{number:02}", statuses=["ok"])
+    assert main(["clean", "runs"]) == 0
+    names = ["other", *(f"run{number:02}" for number in range(7))]
+    listed = [f"  results/runs/{name}" for name in names]
+    assert capsys.readouterr().out.splitlines()[1:10] == [*listed, "  and 5 more"]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +111,7 @@ def test_what_is_chosen_is_removed_and_nothing_else(folder, what, gone):
     expected = {path for path in before if gone in path}
     expected |= {path for path in before if "caches" in what and "p.cache" in path}
     if what == ["raw"]:
-        expected |= {path for path in before if "baseline" in path and "other.json" in path}
+        expected |= {path for path in before if "baseline/rep0/other.json" in path}
     assert removed == expected
     assert removed
 
@@ -75,7 +121,7 @@ def test_a_file_that_lies_elsewhere_as_well_takes_no_room(folder, capsys):
         raw = folder / f"results/runs/{run}/capture/baseline/rep0/rank0.pickle"
         os.link(raw, folder / f"{run}.pickle")
     main(["clean", "raw"])
-    assert capsys.readouterr().out.split()[:3] == ["raw", "4", "B"]
+    assert capsys.readouterr().out.split()[:3] == ["raw", "2", "B"]
     main(["clean", "raw", "--yes"])
     assert (folder / "mine.pickle").stat().st_size == 3000
 
