@@ -20,6 +20,7 @@ def run() -> NoReturn:
     """Run one command and end this process with its status."""
     global _status  # noqa: PLW0603 - of the process
     atexit.register(_leave)  # before all others, so it is called after them
+    _open_closed_streams()
     try:
         _status = cli.main()
     except BrokenPipeError:
@@ -27,6 +28,19 @@ def run() -> NoReturn:
             raise
         _status = _UNREAD
     sys.exit(_status)
+
+
+def _open_closed_streams() -> None:
+    """Leave no stream closed, as files that are opened next would get its number."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: PTH123, SIM115 - to the end of this process
+    if is_silent := sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
+    if is_silent:
+        sys.stderr.write("profkit: the standard output is closed\n  hint: >/dev/null hides it\n")
+        sys.exit(1)
 
 
 def _has_lost_reader() -> bool:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from profkit import __version__
+from profkit.cli.printed_text import printed_text
 from profkit.core.errors import ProfkitError
 from profkit.process import computing
 from profkit.process.malloc import uncollected
@@ -111,6 +112,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Names of files may hold what no encoding can.
         sys.stdout.reconfigure(errors="backslashreplace")
+    with printed_text():
+        return _commanded(argv)
+
+
+def _commanded(argv: Sequence[str] | None) -> int:
     command, *rest = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     if command in ("-h", "--help"):
         sys.stdout.write(_usage())

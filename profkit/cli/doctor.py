@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from profkit.capture import tools
 from profkit.capture.base import Problem, Tool, executable
 from profkit.capture.harness.machine import compatibility, permissions, software_and_hardware
 from profkit.cli import cluster
+from profkit.cli.terminal import Terminal
 from profkit.core import registry, resources
 from profkit.core.settings import known
 from profkit.planning.compose import compose_all
@@ -133,7 +133,7 @@ def _print(
     machine: Mapping[str, Any], machine_problems: Sequence[Problem], found: Sequence[Diagnosis]
 ) -> None:
     # Wide enough for advice to stay in one line, so that it can be pasted.
-    console = Console(file=sys.stdout, highlight=False, markup=False, width=_WIDTH)
+    console = Terminal(sys.stdout, markup=False, width=_WIDTH)
     about = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     for name, value in _machine_rows(machine):
         about.add_row(name, value)

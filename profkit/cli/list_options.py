@@ -4,9 +4,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from rich.console import Console
 from rich.table import Table
 
+from profkit.cli.terminal import Terminal
 from profkit.core import registry, resources
 from profkit.core.settings import known
 
@@ -24,7 +24,7 @@ def main(argv: Sequence[str]) -> None:
     args = parser.parse_args(argv)
     groups = kinds()
     wanted = [args.kind] if args.kind else list(groups)
-    console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
+    console = Terminal(sys.stdout, soft_wrap=True)
     for kind in wanted:
         group = known("kind of thing", kind, groups)
         if kind in _PACKAGES:

@@ -8,13 +8,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from profkit.cli.program_link import ProgramLink
+from profkit.cli.terminal import Terminal
 from profkit.cli.time_left import Jobs, time_left_s
 
 _PAUSE_S = 1.0
@@ -64,7 +65,7 @@ class View:
         self.link = link
         """Shown as well: what the program prints that runs, and then of the jobs its captures."""
         self._printed = _Printed()
-        self._console = Console(stderr=True, highlight=False, quiet=quiet)
+        self._console = Terminal(sys.stderr, quiet=quiet)
         self._jobs: dict[_Key, _Job] = {}
         self._read = 0
         self._start_s = time.time()

@@ -7,12 +7,12 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from rich.console import Console
 from rich.table import Table
 
 from profkit.cli.command_lines import command_lines
 from profkit.cli.profile import overrides
 from profkit.cli.run import split
+from profkit.cli.terminal import Terminal
 from profkit.core.formatting import counted
 from profkit.dag.inputs import Dag
 from profkit.dag.job_notes import notes_on_jobs
@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> None:
         table.add_row(run.name, " ".join(run.tools), str(len(run.analyses)), _summary(stale))
     recorded = [(run.name, line) for run in plan.runs for line in described(dag, run)]
     # Wide enough for names to stay in one piece, so that they can be searched and pasted.
-    console = Console(file=sys.stdout, highlight=False, markup=False, width=_WIDTH)
+    console = Terminal(sys.stdout, markup=False, width=_WIDTH)
     console.print(table)
     for name, line in recorded:
         console.print(f"{name}: {line}")

@@ -13,9 +13,9 @@ from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from rich.console import Console
 from rich.table import Table
 
+from profkit.cli.terminal import Terminal
 from profkit.core.errors import InputError, ProfkitError
 from profkit.core.job_record import CONVERSION, damaged_outputs, read_job
 from profkit.tables.schema import TABLES
@@ -194,12 +194,12 @@ def _write_table(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
     has_width = sys.stdout.isatty() or "COLUMNS" in os.environ
     width = None if has_width else _UNBROKEN
     # Markup off: names of kernels come from strangers.
-    console = Console(file=sys.stdout, highlight=False, markup=False, width=width)
+    console = Terminal(sys.stdout, markup=False, width=width)
     console.print(table)
 
 
 def _write_csv(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
-    csv.writer(sys.stdout).writerows([names, *rows])
+    csv.writer(sys.stdout, lineterminator="\n").writerows([names, *rows])
 
 
 def _write_json(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:

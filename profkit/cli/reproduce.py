@@ -11,13 +11,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from profkit.cli.run_folders import run_named
+from profkit.cli.terminal import Terminal
 from profkit.cli.untrusted_manifest import Manifest, environment, left_out, overrides, read
 from profkit.core import secret_store
 from profkit.core.errors import InputError
+from profkit.core.formatting import without_controls
 from profkit.core.secret_masking import MASK
 from profkit.planning.imported import RUNS
 
@@ -44,7 +45,12 @@ def main(argv: Sequence[str]) -> int:
     path = _manifest_path(args.run)
     then = read(path)
     if args.diff:
-        sys.stdout.write(_diff(then, args.diff))
+        diff = _diff(then, args.diff)
+        if sys.stdout.isatty():
+            sys.stdout.write(diff)
+        else:
+            # To be applied as it is, with whatever the files hold.
+            sys.stdout.buffer.write(diff.encode(errors="surrogateescape"))
         return 0
     if not args.anew:
         sys.stdout.writelines(f"{line}\n" for line in commands(args.run, then))
@@ -75,7 +81,7 @@ def commands(run: str, then: Manifest) -> Iterator[str]:
     )
     for name, state in then["git"].items():
         yield from _checkout(run, name, state)
-    yield shlex.join(["cd", _shown(then["cwd"])])
+    yield shlex.join(["cd", without_controls(then["cwd"])])
     yield from _request(then)
 
 
@@ -117,7 +123,7 @@ def _checkout(run: str, name: str, state: Any) -> Iterator[str]:
         found = ", ".join(commits)
         yield _comment(f"the captures were made with {name} at several states: {found}")
         return
-    git = ["git", "-C", _shown(state["folder"])]
+    git = ["git", "-C", without_controls(state["folder"])]
     yield shlex.join([*git, "checkout", state["commit"]])
     if "diff" in state:
         is_cut = state.get("diff_is_cut", False)
@@ -133,12 +139,7 @@ def _checkout(run: str, name: str, state: Any) -> Iterator[str]:
 
 def _comment(text: str) -> str:
     """Return one line that a shell does not run, whatever is in the text."""
-    return f"# {_shown(' '.join(text.split()))}"
-
-
-def _shown(text: str) -> str:
-    """Return `text` without characters that a terminal would obey."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
+    return f"# {without_controls(text)}"
 
 
 def _diff(then: Manifest, name: str) -> str:
@@ -207,13 +208,13 @@ def _flat(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 
 def _print_differences(rows: Sequence[tuple[str, str, str, str]], then: Path, now: Path) -> None:
     """Print the differences as a table, and where both runs are."""
-    console = Console(file=sys.stdout, highlight=False, markup=False, width=_WIDTH)
+    console = Terminal(sys.stdout, markup=False, width=_WIDTH)
     if rows:
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for heading in ("", "what", "then", "now"):
             table.add_column(heading, overflow="fold")
         for row in rows:
-            table.add_row(*map(_shown, row))
+            table.add_row(*row)
         console.print(table)
     else:
         console.print("configuration, versions, machine and sources are as they were")

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 _TIMES = ((1e10, 1e9, "s"), (1e6, 1e6, "ms"), (1e3, 1e3, "µs"), (0.0, 1.0, "ns"))
 _SIZES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"))
 _SEEN_BY_MASK = 1000
+# Of terminals, such as ESC and, of eight bits, CSI; ends of lines; directions of writing.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")
+_CONTROL_WITHIN_LINES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")
 _FORMS = re.compile(r"\[(?:(?P<one>[^][|]*)\|)?(?P<several>[^][|]*)\]")
 
 
@@ -80,3 +83,11 @@ def cut(text: str, limit: int, masked: Callable[[str], str] = str) -> str:
 def shortened(text: str, limit: int = 80) -> str:
     """Return at most `limit` characters of a text, the end replaced by dots."""
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+def without_controls(text: str, *, keeps_lines: bool = False) -> str:
+    """Return a text of a stranger's with a space for characters that a terminal would obey.
+
+    `keeps_lines` leaves tabs and ends of lines.
+    """
+    return (_CONTROL_WITHIN_LINES if keeps_lines else _CONTROL).sub(" ", text)

@@ -2,7 +2,7 @@
 
 import re
 
-from profkit.core.formatting import shortened
+from profkit.core.formatting import shortened, without_controls
 from profkit.core.secret_masking import Masker
 
 _LONGEST = 400
@@ -11,7 +11,6 @@ _SPECIAL = re.compile(r"[\\`*\[\]<>|~&$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 _ADDRESS = re.compile(r"://|(?<=www)\.")
 # A reference to a person or to another issue would reach people who have nothing to do with it.
 _REFERENCE = re.compile(r"(?<!\w)@(?=\w)|#(?=\d)|!(?=\d)")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\u0085\u2028-\u202e\u2066-\u2069]+")
 _CODE = re.compile(r"`([^`]+)`")
 _PAGE = re.compile(r"https?://[^\s<>\\]+")
 _TICKS = re.compile(r"`+")
@@ -50,7 +49,7 @@ class Words:
         return [f"{fence}text", *lines, fence]
 
     def _line(self, text: str, longest: int = _LONGEST) -> str:
-        return _CONTROL.sub(" ", shortened(self._masker.text(text), longest)).strip("\n")
+        return without_controls(shortened(self._masker.text(text), longest))
 
 
 def _escaped(text: str) -> str:

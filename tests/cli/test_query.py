@@ -70,7 +70,7 @@ def test_mistakes_are_named(runs, tmp_path):
 
 @pytest.mark.parametrize(
     ("form", "expected"),
-    [("csv", "n\r\n3\r\n"), ("json", '{"n": 3}\n'), ("table", "n\n3\n")],
+    [("csv", "n\n3\n"), ("json", '{"n": 3}\n'), ("table", "n\n3\n")],
 )
 def test_the_answer_is_printed(runs, monkeypatch, capsys, form, expected):
     monkeypatch.chdir(runs.parent.parent)
@@ -167,3 +167,13 @@ def test_an_answer_of_any_size_is_bounded(runs, monkeypatch):
 def test_a_timeout_that_is_none_is_refused(capsys, seconds):
     assert main(["query", "select 1", f"--timeout={seconds}"]) == 1
     assert "must be a number of seconds above 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "json"])
+def test_names_cannot_steer_the_terminal(runs, monkeypatch, capsys, form):
+    monkeypatch.chdir(runs.parent.parent)
+    sql = "select 'a' || chr(27) || '[31m' || chr(155) || 'b' as name"
+    assert main(["query", "--format", form, sql]) == 0
+    printed = capsys.readouterr().out
+    assert "[31m" in printed
+    assert all(letter.isprintable() or letter == "\n" for letter in printed)

@@ -32,9 +32,9 @@ def event(name, start_us, duration_us, category="cpu_op"):
     return {"ph": "X", "cat": category, "name": name, **where}
 
 
-def write_trace(path, rank=None):
+def write_trace(path, rank=None, name="aten::mm"):
     steps = [event(f"ProfilerStep#{n}", n * 1000, 1000, "user_annotation") for n in range(5)]
-    work = [event("aten::mm", n * 1000 + 100, 900) for n in range(5)]
+    work = [event(name, n * 1000 + 100, 900) for n in range(5)]
     info = {} if rank is None else {"distributedInfo": {"backend": "nccl", "rank": rank}}
     path.write_text(json.dumps({**info, "traceEvents": [*steps, *work]}))
 
@@ -355,3 +355,15 @@ def test_to_look_at_runs_imports_nothing_that_takes_long(command):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_names_of_a_recording_cannot_steer_the_terminal(folder, capsys):
+    path = folder / "has\x1b[31mname.json"
+    write_trace(path, name="aten::\x1b[31m\x1b]0;title\x07\x9b1m\x08\r\u202emm")
+    assert main(["show", path.name]) == 0
+    printed, errors = capsys.readouterr()
+    assert "aten:: [31m ]0;title 1m mm" in " ".join(printed.split())
+    assert "has [31mname.json" in printed
+    assert all(letter.isprintable() or letter == "\n" for letter in printed + errors)
+    assert main(["show", "no\x1b[31m", "b"]) == 1
+    assert "\x1b" not in capsys.readouterr().err
