@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from profkit.cli.bisect_record import searched_runs
 from profkit.cli.program_end import exit_status
 from profkit.cli.run_folders import RunFolder, all_runs
+from profkit.core.capture_record import was_cut_short
 from profkit.core.formatting import counted, duration, size
 from profkit.dag.overrides import last_runs
 
@@ -50,5 +51,7 @@ def main(argv: Sequence[str]) -> None:
 
 def _status(run: RunFolder) -> str:
     """Return how the captures of a run went, and its program if that failed all the same."""
+    if any(map(was_cut_short, run.captures)):
+        return f"{run.status}, but interrupted"
     ended = exit_status(run.captures) if run.status == "ok" else 0
     return f"ok, but exit status {ended}" if ended else run.status

@@ -144,7 +144,7 @@ def produce(
         before_change.keep_numbers(dag)
         view = View(verbose=args.verbose, quiet=args.quiet, link=link)
         status, failed = _work_off(dag, words, view, snakemake)
-    if not status and not failed:
+    if not (status or failed or (link and link.was_ended)):
         completed.remember(dag)
     if not status:
         answer = [REPORT] if args.quiet else _answer(dag)

@@ -1,5 +1,6 @@
 """Reading ``capture.json``: a damaged one counts as a failed capture and raises nothing."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ class _Fields:
     ended: str = ""
     elapsed_s: float | None = None
     exit_code: int | None = None
+    interrupted: bool = False
     ranks: tuple[str, ...] = ()
     files: tuple["_File", ...] = ()
     sources: tuple[dict[str, str], ...] = ()
@@ -79,6 +81,14 @@ def _damaged(path: Path) -> dict[str, Any]:
         "ranks": [],
         "files": [],
     }
+
+
+def was_cut_short(record: Mapping[str, Any]) -> bool:
+    """Say whether the person who waited for the program of a capture made it fail by Ctrl-C.
+
+    One that ends well on that, as servers do, has all that it was to have.
+    """
+    return bool(record.get("interrupted") and record.get("exit_code"))
 
 
 def capture_warnings(path: Path) -> tuple[str, ...]:

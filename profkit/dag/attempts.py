@@ -1,8 +1,9 @@
 """The number of the attempt that a job is, or has to be: what makes Snakemake do it again.
 
 It is part of the job's params, and in the record that the job leaves. What went well keeps its
-number. A job that failed, whose files are damaged or gone, or a capture that ran files which have
-changed since, gets the next and so is stale. To ask changes nothing.
+number. A job that failed, whose files are damaged or gone, a capture that ran files which have
+changed since, or whose program a person interrupted, gets the next and so is stale. To ask changes
+nothing.
 """
 
 import os
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from profkit.core.capture_record import read_capture
+from profkit.core.capture_record import read_capture, was_cut_short
 from profkit.core.checksums import version_like
 from profkit.core.job_record import JobRecord, damaged_outputs, read_analysis, read_job
 from profkit.core.run_manifest import read_manifest
@@ -45,11 +46,12 @@ class Attempts:
         if not capture.exists():
             return False
         record = read_capture(capture)
-        if record["status"] != "ok" and _is_of_now(record):
+        is_good = record["status"] == "ok" and not was_cut_short(record)
+        if not is_good and _is_of_now(record):
             return True
         if record["status"] == "unavailable" and _unavailable(tool):
             return True
-        return record["status"] == "ok" and (self.keeps_old_code or not self.changes(record))
+        return is_good and (self.keeps_old_code or not self.changes(record))
 
     def changes_since(self, capture: Path) -> list[str]:
         """Return `changes` since the good capture at `capture`; none if there is no such."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from profkit.core import registry
-from profkit.core.capture_record import read_capture
+from profkit.core.capture_record import read_capture, was_cut_short
 from profkit.core.checksums import sha256
 from profkit.core.errors import InputError
 from profkit.core.fingerprint import HISTORY_CODE, TIMELINE_CODE, closure
@@ -129,6 +129,7 @@ class Staleness:
             failure = f"failed ({record['status']}: {record['reason']})"
             changes = self.dag.attempts.changes(record)
             whats = changes if record["status"] == "ok" else [failure]
+            whats += ["its program was interrupted"] if was_cut_short(record) else []
             if beside := self.dag.beside(run.name, tool, repeat) if not whats else None:
                 whats = [f"is captured together with {beside}"]
             reasons += [f"{path}: {what}" for what in whats]

@@ -40,6 +40,7 @@ def test_runs_are_listed_with_what_there_is_of_each(folder, capsys):
     make_run(folder, "new", "2026-01-02T10:00:00+00:00", ["ok", "oom", "oom"])
     make_run(folder, "begun")
     make_run(folder, "a-crash", statuses=["ok"], exit_code=1)
+    make_run(folder, "a-cut", statuses=["ok"], exit_code=1, interrupted=True)
     save_selection(("batch=2",), ["old"])
     assert main(["ls"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
@@ -47,9 +48,10 @@ def test_runs_are_listed_with_what_there_is_of_each(folder, capsys):
     assert lines[1][:-2] == ["new", "2026-01-02", "10:00", "2", "of", "3", "captures:", "oom"]
     assert lines[2][:-2] == ["*", "old", "2026-01-01", "10:00", "ok", "12.5", "ms"]
     assert lines[3][:6] == ["a-crash", "ok,", "but", "exit", "status", "1"]
-    assert lines[4][:3] == ["begun", "not", "captured"]
+    assert lines[4][:3] == ["a-cut", "ok,", "but"]
+    assert lines[5][:3] == ["begun", "not", "captured"]
     assert main(["ls", "--quiet"]) == 0
-    assert capsys.readouterr().out == "new\nold\na-crash\nbegun\n"
+    assert capsys.readouterr().out == "new\nold\na-crash\na-cut\nbegun\n"
 
 
 def test_a_folder_without_runs_says_how_to_make_one(capsys):

@@ -23,10 +23,17 @@ REST = {"reason": "", "settings": {}, "workload": {}}
         (None, 1),
         ({"attempt": 3, "status": "ok"}, 3),
         ({"attempt": 3, "status": "oom"}, 4),
+        ({"attempt": 3, "status": "ok", "exit_code": 1, "interrupted": True}, 4),
+        ({"attempt": 3, "status": "ok", "exit_code": 0, "interrupted": True}, 3),
+        ({"attempt": 3, "status": "ok", "exit_code": 1}, 3),
         ({"attempt": 1, "status": "timeout"}, 2),
         ({"attempt": 1, "status": "unavailable"}, 2),
     ],
-    ids=["never captured", "good", "out of memory", "timeout", "available again"],
+    ids=[
+        *("never captured", "good", "out of memory"),
+        *("interrupted", "a server that was interrupted", "a bad end of its own"),
+        *("timeout", "available again"),
+    ],
 )
 def test_a_failed_capture_gets_another_attempt(tmp_path, record, expected):
     path = tmp_path / "capture.json"
@@ -35,9 +42,12 @@ def test_a_failed_capture_gets_another_attempt(tmp_path, record, expected):
     assert Attempts().number(path, "baseline") == expected
 
 
-def test_what_failed_in_this_invocation_is_not_tried_again_in_it(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "end", [{"status": "error"}, {"status": "ok", "exit_code": 1, "interrupted": True}]
+)
+def test_what_failed_in_this_invocation_is_not_tried_again_in_it(tmp_path, monkeypatch, end):
     path = tmp_path / "capture.json"
-    path.write_text(json.dumps({"attempt": 3, "status": "error", "invocation": "a", **REST}))
+    path.write_text(json.dumps({"attempt": 3, **end, "invocation": "a", **REST}))
     monkeypatch.setenv(parent_watch.INVOCATION, "a")
     assert Attempts().number(path, "baseline") == 3
     monkeypatch.setenv(parent_watch.INVOCATION, "b")

@@ -39,6 +39,9 @@ class ProcessEnd:
     timed_out: bool = False
     """Whether it was killed because it took too long."""
 
+    interrupted: bool = False
+    """Whether the person who waits for it interrupted it."""
+
     stopped: str = ""
     """Why it was killed, if `stop_reason` returned one."""
 
@@ -130,7 +133,8 @@ def _wait(
         try:
             exit_code = process.wait(min(left_s, _PERIOD_S))
             # What the program has to say of being interrupted is no failure of its own.
-            return ProcessEnd(exit_code=0 if is_left else exit_code)
+            is_interrupted = is_ending and not is_left
+            return ProcessEnd(exit_code=0 if is_left else exit_code, interrupted=is_interrupted)
         except subprocess.TimeoutExpired:
             output.shorten()
             # Between this process and Snakemake is a shell, which survives when that is killed.
@@ -141,7 +145,10 @@ def _wait(
     exit_code = process.wait()
     is_asked_for = is_left and not stopped
     return ProcessEnd(
-        exit_code=0 if is_asked_for else exit_code, timed_out=is_late, stopped=stopped
+        exit_code=0 if is_asked_for else exit_code,
+        timed_out=is_late,
+        interrupted=is_ending and not is_left,
+        stopped=stopped,
     )
 
 

@@ -64,7 +64,7 @@ class CollectedResult:
     notes: list[str]
     """Notes on its ranks and of `Tool.finish`, for readers."""
     followed: dict[str, Any]
-    """What was found out of a followed command: its launcher and its number of ranks."""
+    """What was found out of a followed command: its launcher, its number of ranks, its end."""
     places: list[dict[str, Any]]
     """Host, number of the host and place on it of each rank that made a step."""
     taken: dict[str, Any]
@@ -237,7 +237,7 @@ def _collect(job: Job) -> CollectedResult:
         conditions=readings,
         dropped=dropped,
         notes=notes,
-        followed=found.facts,
+        followed={**found.facts, "interrupted": ended.interrupted},
         places=places,
         taken=taken,
     )

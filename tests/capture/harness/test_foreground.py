@@ -38,7 +38,7 @@ def test_it_is_interrupted_as_by_a_key_and_may_finish(run, tmp_path):
     end = tmp_path / "end"
     line = f"trap 'echo saved; exit 5' INT; touch {end}; while :; do sleep 0.1; done"
     ended = run(line, **{END: str(end)})
-    assert (ended.exit_code, ended.timed_out) == (5, False)
+    assert (ended.exit_code, ended.timed_out, ended.interrupted) == (5, False, True)
     assert (tmp_path / "capture.log").read_text() == "saved\n"
 
 
@@ -73,5 +73,5 @@ def test_what_only_waits_for_a_process_that_was_ended_early_is_interrupted(
     ended = run(
         f"trap 'echo left; exit 7' INT; touch {early}; while :; do sleep 0.1; done", early.parent
     )
-    assert (ended.exit_code, ended.timed_out) == (0, False)
+    assert (ended.exit_code, ended.timed_out, ended.interrupted) == (0, False, False)
     assert (tmp_path / "capture.log").read_text() == "left\n"

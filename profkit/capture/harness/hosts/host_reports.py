@@ -43,6 +43,7 @@ class Report:
     exit_code: int
     reason: str = ""
     timed_out: bool = False
+    interrupted: bool = False
     stopped: str = ""
     shortage: str = ""
     survivors: tuple[int, ...] = ()
