@@ -207,12 +207,12 @@ def _collect(job: Job) -> CollectedResult:
     converted = [file["name"] for host in raw for file in host["files"]]
     missing = outcome.missing_files(job.tool, out, labels, converted)
     worst = max([ended, *map(_process_end, reports)], key=_severity)
-    refusal = ""
-    if worst.exit_code:
-        refusal = first_failure.refused_option(out / capture_json.LOG, job.tool_options)
+    options = job.tool_options if worst.exit_code else ()
+    refusal = first_failure.refused_option(out / capture_json.LOG, options)
     known = absent or host_reports.failures(reports) or refusal
     said = last_words.collect(out)
-    failure = first_failure.first_failure(out, ranks, worst.exit_code, known, said)
+    status = first_failure.ExitStatus(worst.exit_code, is_of_program=found.have_ended)
+    failure = first_failure.first_failure(out, ranks, status, known, said)
     timeout_s, smaller = job.run_settings.timeout_s, outcome.what_helps(job.tool)
     result = outcome.judge_capture(worst, timeout_s, failure, missing, smaller)
     if absent and worst.timed_out:

@@ -42,6 +42,9 @@ class FoundRanks:
     notes: list[str] = field(default_factory=list)
     """What readers should know of processes that are no ranks."""
 
+    have_ended: bool = False
+    """Whether all of them came to their end: then no signal has killed them."""
+
     lack: str = ""
     """Why there is no rank, or none that came to its end; "" if there is one."""
 
@@ -96,6 +99,7 @@ def settle(out: Path, parallel: Parallel, named: int = 1, replacing: str = "") -
             **(_step_facts(chosen[0]) if chosen else _unstepped(records)),
         },
         notes=notes,
+        have_ended=bool(records) and all(record.ended_ns for record in chosen or records),
         lack="" if chosen else _lack(out, records, replacing),
     )
 

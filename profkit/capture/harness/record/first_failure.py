@@ -3,7 +3,7 @@
 import re
 import signal
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from profkit.capture.base import Rank
@@ -66,6 +66,29 @@ _ADVICE = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class ExitStatus:
+    """How a launcher, or a rank of its, ended."""
+
+    code: int
+    """Negative is the signal that killed it."""
+
+    is_of_program: bool = False
+    """Whether the programs chose it, as they came to their end: above 128 it tells of no signal."""
+
+    @property
+    def signum(self) -> int:
+        """Signal that a process ended by, or that its wrapper tells of; 0 if none."""
+        wrapped = 0 if self.is_of_program else self.code - 128
+        signum = -self.code if self.code < 0 else wrapped
+        return signum if signum in set(signal.Signals) else 0
+
+    def __str__(self) -> str:
+        if signum := self.signum:
+            return f"killed by signal {signum} ({signal.Signals(signum).name})"
+        return f"exit status {self.code}"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
     """What ended a capture."""
@@ -91,26 +114,26 @@ class Failure:
 
 
 def first_failure(
-    out: Path, ranks: Sequence[Rank], exit_code: int, known: str, said: Mapping[str, str]
+    out: Path, ranks: Sequence[Rank], status: ExitStatus, known: str, said: Mapping[str, str]
 ) -> Failure | None:
     """Return what failed first; None if nothing did.
 
-    `exit_code` is the launcher's, `known` what the harness itself knows of the capture, or "", and
+    `status` is the launcher's, `known` what the harness itself knows of the capture, or "", and
     `said` the last line that each rank printed, by labels. A rank that only lost its connection to
     another one failed because of that one.
     """
     written = _written(out)
     if written and not _LOST_PEER.search(written[0].summary):
         return _advised(written[0])
-    if exit_code and (silent := _silent_rank(out, ranks, exit_code, said)):
+    if status.code and (silent := _silent_rank(out, ranks, status, said)):
         return silent
     if known:
         return Failure(summary=known, details=written[0].summary if written else "")
     if written:
         return _unheard_rank(out, ranks, written[0], said) or _advised(written[0])
-    if not exit_code:
+    if not status.code:
         return None
-    return _advised(_said_in_log(out, exit_code))
+    return _advised(_said_in_log(out, status))
 
 
 def _written(out: Path) -> list[Failure]:
@@ -129,25 +152,25 @@ def _written(out: Path) -> list[Failure]:
 
 
 def _silent_rank(
-    out: Path, ranks: Sequence[Rank], exit_code: int, said: Mapping[str, str]
+    out: Path, ranks: Sequence[Rank], status: ExitStatus, said: Mapping[str, str]
 ) -> Failure | None:
     """Return the end of the rank that ended first without an error of its own, if one did."""
     silent = [
-        (rank, code)
+        (rank, replace(status, code=code))
         for number, code in _ended_ranks(out)
         for rank in ranks
         if rank.rank == number and code and not (out / f"{rank.label}{rank_errors.SUFFIX}").exists()
     ]
-    if _signum(exit_code) and len(ranks) == 1:
-        silent = [(ranks[0], exit_code)]
+    if status.signum and len(ranks) == 1:
+        silent = [(ranks[0], status)]
     # Launchers end the other ranks with this signal.
-    silent.sort(key=lambda end: end[1] == -signal.SIGTERM)
+    silent.sort(key=lambda end: end[1].code == -signal.SIGTERM)
     if not silent:
         return None
-    rank, code = silent[0]
-    words = _ending(code) if _signum(code) else f"{_ending(code)}, without an error of its own"
+    rank, ended = silent[0]
+    words = str(ended) if ended.signum else f"{ended}, without an error of its own"
     words += _last_words(rank, said)
-    return Failure(summary=f"{rank.label}: {words}", details=_tail(out), signum=_signum(code))
+    return Failure(summary=f"{rank.label}: {words}", details=_tail(out), signum=ended.signum)
 
 
 def _unheard_rank(
@@ -197,7 +220,7 @@ def refused_option(log: Path, given: Sequence[str]) -> str:
     return f"the tool refused an option: {found[0].strip()}"
 
 
-def _said_in_log(out: Path, exit_code: int) -> Failure:
+def _said_in_log(out: Path, status: ExitStatus) -> Failure:
     """Return the failure of a program that wrote no error, such as the launcher, by its log."""
     text = _tail(out)
     if found := _NO_PROFKIT.search(text):
@@ -206,8 +229,7 @@ def _said_in_log(out: Path, exit_code: int) -> Failure:
         return Failure(summary=f"{python} has no {package}; {advice}", details=text)
     last = _said(text)[-1:] or [line for line in text.splitlines() if _WORD.search(line)][-1:]
     words = cut(last[0].strip(), _SUMMARY_LENGTH) if last else "it printed nothing"
-    summary = f"{_ending(exit_code)}: {words}"
-    return Failure(summary=summary, details=text, signum=_signum(exit_code))
+    return Failure(summary=f"{status}: {words}", details=text, signum=status.signum)
 
 
 def _tail(out: Path) -> str:
@@ -218,18 +240,6 @@ def _tail(out: Path) -> str:
 def _said(text: str) -> list[str]:
     """Return the lines that say what went wrong, but those on processes that failed."""
     return [line.strip() for line in _SAID.findall(text) if _CHILD_FAILED not in line]
-
-
-def _signum(exit_code: int) -> int:
-    """Return the signal that a process ended by, or that its wrapper tells of; 0 if none."""
-    signum = -exit_code if exit_code < 0 else exit_code - 128
-    return signum if signum in set(signal.Signals) else 0
-
-
-def _ending(exit_code: int) -> str:
-    if signum := _signum(exit_code):
-        return f"killed by signal {signum} ({signal.Signals(signum).name})"
-    return f"exit status {exit_code}"
 
 
 def _advised(failure: Failure) -> Failure:

@@ -6,6 +6,7 @@ import pytest
 
 from profkit.capture.base import Rank
 from profkit.capture.harness.record.first_failure import (
+    ExitStatus,
     Failure,
     first_failure,
     refused_option,
@@ -52,7 +53,7 @@ def test_a_rank_that_died_is_named_and_not_the_one_that_noticed(
     (tmp_path / "capture.log").write_text(summary.format(code=code, name="..."))
     if noticed:
         write_error(tmp_path, RANKS[0], LOST, "")
-    failure = first_failure(tmp_path, RANKS, 1, "", {})
+    failure = first_failure(tmp_path, RANKS, ExitStatus(1), "", {})
     assert failure.summary == f"rank1_dp1_tp0_pp0: {words}"
     assert failure.signum == {-9: 9, -11: 11, 134: 6}.get(code, 0)
 
@@ -61,18 +62,18 @@ def test_the_last_line_of_the_rank_that_died_is_quoted_and_of_no_other(tmp_path)
     (tmp_path / "capture.log").write_text("loss 1.0\n")
     (tmp_path / "capture.node1.log").write_text(TORCHRUN.format(code=-6, name="SIGABRT"))
     said = {"rank0_dp0_tp0_pp0": LOST, "rank1_dp1_tp0_pp0": "lost the mount /data"}
-    found = first_failure(tmp_path, RANKS, 1, "", said).summary
+    found = first_failure(tmp_path, RANKS, ExitStatus(1), "", said).summary
     died = "rank1_dp1_tp0_pp0: killed by signal 6 (SIGABRT)"
     assert found == f"{died}; the last line that it printed: lost the mount /data"
     del said["rank1_dp1_tp0_pp0"]
-    assert first_failure(tmp_path, RANKS, 1, "", said).summary == died
+    assert first_failure(tmp_path, RANKS, ExitStatus(1), "", said).summary == died
 
 
 def test_an_error_counts_before_a_connection_that_was_lost_earlier(tmp_path):
     write_error(tmp_path, RANKS[0], LOST, "")
     write_error(tmp_path, RANKS[1], "ValueError: boom:\n  more", "Traceback ...")
     os.utime(tmp_path / "rank0_dp0_tp0_pp0.error.txt", (0, 0))
-    failure = first_failure(tmp_path, RANKS, 1, "", {})
+    failure = first_failure(tmp_path, RANKS, ExitStatus(1), "", {})
     assert failure.summary == "rank1_dp1_tp0_pp0: ValueError: boom: more"
     assert "Traceback ..." in failure.details
 
@@ -80,18 +81,20 @@ def test_an_error_counts_before_a_connection_that_was_lost_earlier(tmp_path):
 def test_the_error_that_came_first_is_the_reason_although_others_died_of_it(tmp_path):
     (tmp_path / "capture.log").write_text(TORCHRUN.format(code=-6, name="SIGABRT"))
     write_error(tmp_path, RANKS[0], "ValueError: boom", "")
-    assert first_failure(tmp_path, RANKS, 1, "", {}).summary.endswith("ValueError: boom")
+    assert first_failure(tmp_path, RANKS, ExitStatus(1), "", {}).summary.endswith(
+        "ValueError: boom"
+    )
 
 
 def test_what_no_encoding_can_hold_is_no_full_disk(tmp_path):
     write_error(tmp_path, RANKS[0], "ValueError: bad \ud800 text", "line \udcff")
-    failure = first_failure(tmp_path, RANKS, 1, "", {})
+    failure = first_failure(tmp_path, RANKS, ExitStatus(1), "", {})
     assert failure.summary == r"rank0_dp0_tp0_pp0: ValueError: bad \ud800 text"
 
 
 def test_a_rank_that_could_not_write_what_it_failed_of_had_no_room(tmp_path):
     (tmp_path / "rank0_dp0_tp0_pp0.error.txt").touch()
-    summary = first_failure(tmp_path, RANKS, 1, "", {}).summary
+    summary = first_failure(tmp_path, RANKS, ExitStatus(1), "", {}).summary
     assert summary.startswith("rank0_dp0_tp0_pp0: no space was left on the disk")
 
 
@@ -130,7 +133,7 @@ def test_a_rank_that_could_not_write_what_it_failed_of_had_no_room(tmp_path):
 )
 def test_a_program_before_the_ranks_is_quoted_whole(tmp_path, log, summary):
     (tmp_path / "capture.log").write_text(log)
-    assert first_failure(tmp_path, RANKS, 2, "", {}).summary == summary
+    assert first_failure(tmp_path, RANKS, ExitStatus(2), "", {}).summary == summary
 
 
 @pytest.mark.parametrize(
@@ -142,7 +145,7 @@ def test_a_program_before_the_ranks_is_quoted_whole(tmp_path, log, summary):
 )
 def test_what_can_be_done_is_told(tmp_path, error, advice):
     write_error(tmp_path, RANKS[0], error, "")
-    assert advice in first_failure(tmp_path, RANKS, 1, "", {}).summary
+    assert advice in first_failure(tmp_path, RANKS, ExitStatus(1), "", {}).summary
 
 
 @pytest.mark.parametrize(
@@ -170,7 +173,7 @@ def test_what_passes_by_is_told_from_what_repeats(summary, signum, expected):
 
 def test_a_capture_that_went_well_has_no_failure(tmp_path):
     (tmp_path / "capture.log").write_text("ValueError: caught\n")
-    assert first_failure(tmp_path, RANKS, 0, "", {}) is None
+    assert first_failure(tmp_path, RANKS, ExitStatus(0), "", {}) is None
 
 
 @pytest.mark.parametrize(
@@ -202,7 +205,7 @@ def test_a_rank_that_only_gave_a_status_is_quoted_by_what_it_printed(tmp_path):
     lines = TORCHRUN.format(code=2, name="") + "line of torchrun\n" * 60
     (tmp_path / "capture.log").write_text(f"usage: train.py [-h]\n{said}\n{lines}")
     write_error(tmp_path, RANKS[1], "exit status 2", "")
-    summary = first_failure(tmp_path, RANKS, 1, "", {}).summary
+    summary = first_failure(tmp_path, RANKS, ExitStatus(1), "", {}).summary
     assert summary == f"rank1_dp1_tp0_pp0: exit status 2: {said}"
 
 
@@ -215,7 +218,7 @@ ValueError: sample 40 is damaged
 """
     text = f"ValueError: Caught ValueError in DataLoader worker process 0.\nOriginal {inner}"
     write_error(tmp_path, RANKS[0], text, f"Traceback\n{text}")
-    failure = first_failure(tmp_path, RANKS, 1, "", {})
+    failure = first_failure(tmp_path, RANKS, ExitStatus(1), "", {})
     assert failure.summary == (
         "rank0_dp0_tp0_pp0: ValueError: Caught ValueError in DataLoader worker process 0."
         " ValueError: sample 40 is damaged"
@@ -228,7 +231,7 @@ def test_an_error_of_any_length_is_kept_with_its_ends_and_its_size(tmp_path):
     write_error(tmp_path, RANKS[0], text, f"Traceback\n{text}")
     (path,) = tmp_path.iterdir()
     assert path.stat().st_size < 200_000
-    failure = first_failure(tmp_path, RANKS, 1, "", {})
+    failure = first_failure(tmp_path, RANKS, ExitStatus(1), "", {})
     assert failure.summary.startswith("rank0_dp0_tp0_pp0: ValueError: AAA")
     assert "of 5,000,027 characters left out ...]" in failure.summary
     assert failure.summary.endswith("A the last words")
@@ -246,15 +249,35 @@ def test_a_secret_in_a_long_error_is_masked_wherever_the_error_is_cut(tmp_path):
 
 def test_a_rank_whose_end_a_tool_hides_is_named_and_not_the_one_that_noticed(tmp_path):
     write_error(tmp_path, RANKS[0], LOST, "")
-    named = first_failure(tmp_path, RANKS[:2], 1, "", {RANKS[1].label: "step 3"}).summary
+    named = first_failure(
+        tmp_path, RANKS[:2], ExitStatus(1), "", {RANKS[1].label: "step 3"}
+    ).summary
     assert named.startswith(f"{RANKS[1].label}: ended before the others, without an error")
     assert "the last line that it printed: step 3; then rank0" in named
     # Of several that wrote none it is not known which was first.
-    assert first_failure(tmp_path, [*RANKS[:2], RANKS[1]], 1, "", {}).summary.startswith("rank0")
+    assert first_failure(
+        tmp_path, [*RANKS[:2], RANKS[1]], ExitStatus(1), "", {}
+    ).summary.startswith("rank0")
 
 
 def test_an_absent_host_goes_before_the_connections_that_it_broke(tmp_path):
     write_error(tmp_path, RANKS[0], LOST, "")
     absent = "host 1 of 2 (counted from 0) did not report"
-    assert first_failure(tmp_path, RANKS, 1, absent, {}).summary == absent
-    assert "Connection closed" in first_failure(tmp_path, RANKS, 1, "", {}).summary
+    assert first_failure(tmp_path, RANKS, ExitStatus(1), absent, {}).summary == absent
+    assert "Connection closed" in first_failure(tmp_path, RANKS, ExitStatus(1), "", {}).summary
+
+
+@pytest.mark.parametrize("code", [130, 137, 143, 134])
+def test_a_program_may_end_with_the_status_of_a_signal(tmp_path, code):
+    """A shell ends with it for a process that was killed; one that came to its end chose it."""
+    for ranks in (RANKS, RANKS[:1], []):
+        log = TORCHRUN.format(code=code, name="...") if len(ranks) > 1 else "loss 1.0"
+        (tmp_path / "capture.log").write_text(log)
+        shells, own = (
+            first_failure(tmp_path, ranks, ExitStatus(code, is_of_program=is_own), "", {})
+            for is_own in (False, True)
+        )
+        assert "killed by signal" in shells.summary
+        assert shells.signum == code - 128
+        assert f"exit status {code}" in own.summary
+        assert own.signum == 0
