@@ -11,6 +11,7 @@ from profkit.analyze.base import Behaviour, analysis
 from profkit.core.formatting import size
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
 from profkit.core.settings import Settings
+from profkit.tables.tree_paths import joined
 
 _STATE = ["step", "point"]
 _CACHE = "cache"
@@ -189,7 +190,7 @@ def _layout(rows: pd.DataFrame, totals: pd.DataFrame) -> pd.DataFrame:
     own = own[(own["point"] == point).to_numpy() & (own["kind"] != _CACHE).to_numpy()]
     texts = own[["kind", "model", "module"]].astype(str).itertuples(index=False)
     paths = [
-        ";".join(part for part in (kind, model, *module.split(".")) if part)
+        joined(part for part in (kind, model, *module.split(".")) if part)
         for kind, model, module in texts
     ]
     found = pd.DataFrame({"path": paths, "size_bytes": own["size_bytes"].to_numpy()})

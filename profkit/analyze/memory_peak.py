@@ -24,8 +24,8 @@ from profkit.core.drawing import Detail, Drawing
 from profkit.core.formatting import agreeing, size
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
+from profkit.tables.tree_paths import SEPARATOR, joined
 
-_SEPARATOR = ";"
 _FEWEST = 20
 _UNKNOWN = {
     BEFORE: "it was live before the history begins; record from the start "
@@ -226,7 +226,7 @@ def _largest(live: pd.DataFrame) -> pd.DataFrame:
 
 def _innermost(stack: str, frames: int = 12) -> str:
     """Return the last frames of a stack, the innermost first, as they fit into a table."""
-    return " < ".join(stack.split(_SEPARATOR)[: -frames - 1 : -1])
+    return " < ".join(stack.split(SEPARATOR)[: -frames - 1 : -1])
 
 
 def _stacks(live: pd.DataFrame) -> pd.DataFrame:
@@ -241,12 +241,12 @@ def _from_fork(stacks: list[str]) -> list[str]:
 
     The frames of the program's start are the same in all, and would take most of the drawing.
     """
-    frames = [text.split(_SEPARATOR) for text in stacks]
+    frames = [text.split(SEPARATOR) for text in stacks]
     # Frames by depth, as far down as the shortest stack goes.
     levels = zip(*frames, strict=False)
     shared = sum(1 for _ in takewhile(lambda level: len(set(level)) == 1, levels))
     shared = max(shared - 1, 0)
-    return [_SEPARATOR.join(stack[shared:]) for stack in frames]
+    return [SEPARATOR.join(stack[shared:]) for stack in frames]
 
 
 def _frames(highest: Sequence[_Highest], most: int) -> Drawing:
@@ -276,7 +276,7 @@ def _parts(live: pd.DataFrame) -> pd.DataFrame:
     """Return the bytes of each origin, module and operator, joined as paths of a tree."""
     keys = ["origin", "module", "operator"]
     rows = live[keys].astype(object).replace("", "(not recorded)")
-    path = [_SEPARATOR.join(names) for names in rows.itertuples(index=False)]
+    path = [joined(names) for names in rows.itertuples(index=False)]
     sums = live.groupby(pd.Index(path))["size_bytes"].sum().rename_axis("part").reset_index()
     return sums.sort_values("size_bytes", ascending=False, ignore_index=True, kind="stable")
 

@@ -9,8 +9,7 @@ import pyarrow as pa
 from profkit.convert.base import Raw
 from profkit.convert.drawing import flamegraph
 from profkit.tables import schema
-
-SEPARATOR = ";"
+from profkit.tables.tree_paths import joined
 
 Sums = dict[tuple[str, tuple[str, ...]], tuple[int, float]]
 """Number of samples (-1: unknown) and time in ns, by thread and frames from the root."""
@@ -34,7 +33,7 @@ def _weighted(sums: Sums) -> Iterator[tuple[tuple[str, ...], float]]:
 def table(of_steps: Mapping[int, Sums], raw: Raw) -> pa.Table:
     """Return table `sampled_stacks` of one rank; `of_steps` are by step, -1 where not known."""
     rows = [
-        (thread, SEPARATOR.join(frame.replace(SEPARATOR, ",") for frame in frames), step, *sampled)
+        (thread, joined(frames), step, *sampled)
         for step, sums in of_steps.items()
         for (thread, frames), sampled in sums.items()
     ]

@@ -15,10 +15,10 @@ from profkit.convert.base import Converted, Raw, converter
 from profkit.convert.drawing import flamegraph
 from profkit.core.errors import InputError
 from profkit.tables import schema
+from profkit.tables.tree_paths import joined
 
 # Folders of packages; the rest of a path is the name that is imported.
 _FOLDER = re.compile(r"^.*/(?:(?:site|dist)-packages|lib/python3\.\d+)/")
-_SEPARATOR = ";"
 
 Sums = dict[tuple[str, ...], tuple[int, int]]
 """Number of allocations and bytes live at the peak, by frames from the root."""
@@ -72,9 +72,7 @@ def _stacks(sums: Sums, raw: Raw) -> pa.Table:
     columns: dict[str, Any] = {
         "rank": [raw.rank] * count,
         "repeat": [raw.repeat] * count,
-        "stack": [
-            _SEPARATOR.join(frame.replace(_SEPARATOR, ",") for frame in frames) for frames in sums
-        ],
+        "stack": [*map(joined, sums)],
         "allocations": [number for number, _ in sums.values()],
         "size_bytes": [size for _, size in sums.values()],
     }

@@ -3,7 +3,7 @@
 -1 stands for no row. Loops run over levels of the tree, never over rows.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,11 @@ _SMALL = np.iinfo(np.int16).max
 
 SEPARATOR = ";"
 """Between the names of a path."""
+
+
+def joined(names: Iterable[str]) -> str:
+    """Return `names` as one path; what separates them is a comma within a name."""
+    return SEPARATOR.join(name.replace(SEPARATOR, ",") for name in names)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from profkit.tables import tree_paths
-from profkit.tables.tree_paths import depths, ordered, paths
+from profkit.tables.tree_paths import depths, joined, ordered, paths
 
 
 def test_equal_paths_are_one_node_and_rows_that_do_not_count_are_where_their_caller_is():
@@ -47,3 +47,7 @@ def test_rows_that_call_one_another_in_a_circle_end_and_leave_others_as_they_are
     assert depths(caller)[:3].tolist() == [0, 1, 2]
     found = paths(caller, np.zeros(6, dtype=np.int64), np.ones(6, dtype=np.bool_))
     assert found.node[:3].tolist() == [0, 1, 2]
+
+
+def test_what_separates_names_is_a_comma_within_one():
+    assert joined(["a", "b;c", ""]) == "a;b,c;"

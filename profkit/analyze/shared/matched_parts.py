@@ -16,7 +16,7 @@ import pandas as pd
 
 from profkit.analyze.shared.paired_parts import SIDES, PairedParts, of_side
 from profkit.analyze.shared.waterfall import OTHER, Bar, bar
-from profkit.tables.tree_paths import SEPARATOR
+from profkit.tables.tree_paths import SEPARATOR, joined
 
 _NUMBER = re.compile(r"[_#]?\d+$")
 _WORDS = re.compile(r"[a-z]+")
@@ -98,7 +98,7 @@ def stacks(parts: PairedParts, matches: Iterable[Matched]) -> list[Stack]:
         modules = module.split(SEPARATOR) if module else []
         own = [("operator", name), ("kernel", kernel if kernel != name else "")]
         frames = [*(("module", text) for text in modules), *(one for one in own if one[1])]
-        keys.append(SEPARATOR.join(text for _, text in frames) or OTHER)
+        keys.append(joined(text for _, text in frames) or OTHER)
         kinds.setdefault(keys[-1], tuple(kind for kind, _ in frames))
     sums = times.groupby(keys, sort=False).sum()
     before, after = (of_side(sums, side) for side in SIDES)

@@ -6,11 +6,11 @@ from typing import Any
 
 from profkit.convert.memory_snapshot.checked_values import text, whole
 from profkit.tables.frame_files import is_library
+from profkit.tables.tree_paths import joined
 
 NONE = -1
 """Index of the stack that was not recorded."""
 
-SEPARATOR = ";"
 
 # Frames of the interpreter and of PyTorch's dispatcher, which are in every stack.
 _INTERNAL_NAMES = (
@@ -97,10 +97,7 @@ class Stacks:
 
     def folded(self) -> list[str]:
         """Return each stack as one text: the frames that `names` gives, joined by semicolons."""
-        return [
-            SEPARATOR.join(frame.replace(SEPARATOR, ",") for frame in self.names(number))
-            for number in range(len(self.known))
-        ]
+        return [joined(self.names(number)) for number in range(len(self.known))]
 
     def lines(self) -> list[str]:
         """Return for each stack the innermost line that is the user's own, or of Python at all."""

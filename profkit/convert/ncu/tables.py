@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from profkit.convert.ncu.launches import Advice, Launch, Metric
 from profkit.tables import schema
+from profkit.tables.tree_paths import joined
 
 
 def tables(launches: Sequence[Launch], *, rank: int, repeat: int) -> dict[str, pa.Table]:
@@ -38,9 +39,7 @@ def _launches(launches: Sequence[Launch]) -> dict[str, Any]:
         **{name: [getattr(launch, name) for launch in launches] for name in copied},
         "grid": [_shape(launch.grid) for launch in launches],
         "block": [_shape(launch.block) for launch in launches],
-        "ranges": [
-            ";".join(name.replace(";", ",") for name in launch.ranges) for launch in launches
-        ],
+        "ranges": [joined(launch.ranges) for launch in launches],
     }
 
 

@@ -11,7 +11,7 @@ from profkit.convert._harness_steps import step_of, steps_of
 from profkit.convert.base import Raw
 from profkit.core.errors import InputError
 from profkit.tables import schema
-from profkit.tables.tree_paths import SEPARATOR
+from profkit.tables.tree_paths import joined
 
 SUFFIX = ".python.json"
 TABLES = ("python_samples", "python_threads", "python_pauses", "sampled_steps", "processes")
@@ -76,7 +76,7 @@ def _tables(raw: Raw, read: _Sampled) -> dict[str, pa.Table]:
         "processes": [msgspec.structs.astuple(usage)] if usage else [],
     }
     # Frames are written from the innermost.
-    stacks = [SEPARATOR.join(reversed(frames)) for frames in read.stacks]
+    stacks = [joined(reversed(frames)) for frames in read.stacks]
     return {name: _table(name, raw, rows[name], stacks) for name in TABLES}
 
 

@@ -111,3 +111,11 @@ def test_stacks_are_those_of_both_runs_and_know_their_pairs():
     assert made["gemm"].kinds == ("module", "module", "module", "operator", "kernel")
     assert len(made["gemm"].by_pair) == 3
     assert made["add"].by_pair == (0.0, 0.0, 0.0)
+
+
+def test_what_separates_frames_may_stand_in_a_name():
+    before = causes(("Net_0", "a;b", "k<1;2>", 5.0))
+    parts = paired_parts(before, causes(("Net_0", "a;b", "k<1;2>", 7.0)))
+    (made,) = stacks(parts, matched(parts))
+    assert made.frames == ("Net_0", "a,b", "k<1,2>")
+    assert made.kinds == ("module", "operator", "kernel")
