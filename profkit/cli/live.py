@@ -101,7 +101,8 @@ class View:
     def show(self, events: Path, jobs: "JobCounts") -> None:
         """Read the lines added to the file `events`, and draw them."""
         if self.link:
-            self._print(self.link.take())
+            output = self.link.take()
+            self._print(b"" if self._console.quiet else output)
         content = b""
         # A workload may remove all results, this file among them, which begins anew then.
         if events.is_file():

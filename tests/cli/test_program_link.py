@@ -42,6 +42,16 @@ def test_what_follows_a_program_begins_a_line(capfd, text, tmp_path):
     assert capfd.readouterr().out == f"{text.decode().rstrip()}\nthe answer\n"
 
 
+def test_quiet_hides_what_a_program_prints(capfd, tmp_path):
+    with linked_program() as link:
+        Path(Foreground.of(link.variables).output).write_bytes(b"loss 1.0")
+        with View(verbose=False, quiet=True, link=link) as view:
+            until(lambda: link.printed)
+            view.show(tmp_path / "events", SimpleNamespace(total=0, captures=0))
+    assert not link.printed
+    assert capfd.readouterr() == ("", "")
+
+
 def test_an_interrupt_ends_the_program_and_the_next_one_all():
     with linked_program() as link:
         foreground = Foreground.of(link.variables)
