@@ -24,7 +24,10 @@ GROUPS = {
             "profkit.cli.show",
             "print what limits a run, or a recording that was not imported",
         ),
-        "open": ("profkit.cli.open_report", "open the report in a browser, or a trace in Perfetto"),
+        "open": (
+            "profkit.cli.open_report",
+            "open the report in a browser, at a run, or a trace in Perfetto",
+        ),
         "ls": ("profkit.cli.list_runs", "list the runs: when, status, step time, size"),
     },
     "Captures and reports": {

@@ -1,7 +1,8 @@
 """A web server for the files of one folder, for the browser of this machine and user alone.
 
-It listens on 127.0.0.1, at a port that was free. Addresses begin with a secret, and requests must
-name this host, so that neither other users nor other web pages can read what it serves.
+It listens on 127.0.0.1. Addresses begin with a secret, and requests must name this host, so that
+neither other users nor other web pages can read what it serves. They may name any port, as ssh
+forwards from another one.
 """
 
 import mimetypes
@@ -15,6 +16,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
 HOST = "127.0.0.1"
+_NAMES = (HOST, "localhost")
 
 _TIMELINES = (".trace.json", ".trace.json.gz", ".pftrace")
 """Endings of files that a browser gets as the page that hands them to Perfetto."""
@@ -30,12 +32,12 @@ class LocalServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, folder: Path, extra: Mapping[str, Path] | None = None) -> None:
-        """Listen; `extra` are files from elsewhere, by the name that they have here."""
+    def __init__(self, folder: Path, extra: Mapping[str, Path], port: int = 0) -> None:
+        """Listen at `port`, 0 for any; `extra` are files from elsewhere, by their names here."""
         self.folder = folder.resolve()
-        self.extra = dict(extra or {})
+        self.extra = dict(extra)
         self.token = secrets.token_urlsafe(16)
-        super().__init__((HOST, 0), partial(_Handler, self))
+        super().__init__((HOST, port), partial(_Handler, self))
 
     @property
     def host(self) -> str:
@@ -43,8 +45,9 @@ class LocalServer(ThreadingHTTPServer):
         return f"{HOST}:{self.server_port}"
 
     def address(self, name: str) -> str:
-        """Return the address of a file below the folder, or of an extra one."""
-        return f"http://{self.host}/{self.token}/{quote(name)}"
+        """Return the address of a file below the folder, or of an extra one, and a place in it."""
+        file, mark, place = name.partition("#") if name not in self.extra else (name, "", "")
+        return f"http://{self.host}/{self.token}/{quote(file)}{mark}{place}"
 
     def file(self, path: str) -> Path | None:
         """Return the file that the path of an address means; None if there is none to be served."""
@@ -83,8 +86,10 @@ class _Handler(BaseHTTPRequestHandler):
         """Send the file, or the page that hands it over."""
         url = urlsplit(self.path)
         # A page whose name leads to this address would have its own name here.
-        if self.headers.get("Host") != self.local.host:
-            self.send_error(HTTPStatus.FORBIDDEN)
+        name, _, port = self.headers.get("Host", "").partition(":")
+        if name not in _NAMES or not (port or "0").isdigit():
+            explained = f"open this as {' or '.join(_NAMES)}, as profkit open printed it"
+            self.send_error(HTTPStatus.FORBIDDEN, explain=explained)
             return
         file = self.local.file(url.path)
         if file is None:
