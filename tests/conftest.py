@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 # What is collected stays: going through it again and again takes a fifth of that time.
 gc.disable()
+# Times are printed as the clock on the wall has them.
+os.environ["TZ"] = "UTC"
+time.tzset()
 # Answers are as wide as that says.
 os.environ.pop("COLUMNS", None)
 # Secrets of configurations are kept there.

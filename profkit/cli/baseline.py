@@ -13,7 +13,7 @@ from profkit.cli.measured_run import (
 )
 from profkit.cli.run_folders import last_selected, run_named
 from profkit.core.errors import InputError
-from profkit.core.formatting import counted
+from profkit.core.formatting import counted, local_time
 from profkit.core.saved_results import BASELINES, saved_results
 
 
@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> None:
 
 def _told(run: MeasuredRun) -> str:
     """Return which run it is, and when it was captured."""
-    began = min(run.began.values(), default="")[:16]
+    began = local_time(min(run.began.values(), default=""))
     return f"{run.name}  {counted(len(run.began), 'repeat')}  {began}".rstrip()
 
 

@@ -14,7 +14,7 @@ from profkit.cli.explained import Why, lines
 from profkit.cli.measured_run import METRICS, Difference, MeasuredRun, differences, timed_alike
 from profkit.cli.metric_words import CHANGES, MEASURING, TITLES, shown
 from profkit.cli.unlike_pairs import unlike
-from profkit.core.formatting import counted, numbered
+from profkit.core.formatting import counted, local_time, numbered
 from profkit.planning.model import Pairing
 
 _SHOWN = 4
@@ -91,7 +91,7 @@ def text(comparison: Comparison) -> Iterator[str]:
     before, after = comparison.before, comparison.after
     noun = "repeat" if comparison.pairing is None else "pair"
     for letter, run in (("A", before), ("B", after)):
-        when = min(run.began.values(), default="")[:16]
+        when = local_time(min(run.began.values(), default=""))
         yield f"{letter}  {run.name}  {counted(len(run.began), noun)}  {when}".rstrip()
     decisive = comparison.decisive
     if decisive:

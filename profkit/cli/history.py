@@ -20,7 +20,7 @@ from profkit.cli.metric_words import TITLES, shown
 from profkit.cli.run_folders import RunFolder, all_runs
 from profkit.core import result
 from profkit.core.errors import InputError
-from profkit.core.formatting import counted, duration
+from profkit.core.formatting import counted, duration, local_time
 from profkit.core.saved_results import saved_results
 from profkit.core.settings import nearest
 
@@ -97,7 +97,7 @@ def _text(name: str, one: Series) -> Iterator[str]:
     for saved in newest:
         mark = f"  {changed[saved.name]['change_share']:+.1%}" if saved.name in changed else ""
         value = duration(saved.value("step_time") or 0)
-        yield f"  {saved.name.ljust(width)}  {saved.began[:16]}  {value}{mark}".rstrip()
+        yield f"  {saved.name.ljust(width)}  {local_time(saved.began)}  {value}{mark}".rstrip()
     for row in changes:
         values = " -> ".join(
             shown(str(row["metric"]), float(row[end] or 0)) for end in ("before", "after")

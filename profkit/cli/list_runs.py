@@ -8,7 +8,7 @@ from profkit.cli.bisect_record import searched_runs
 from profkit.cli.program_end import exit_status
 from profkit.cli.run_folders import RunFolder, all_runs
 from profkit.core.capture_record import was_cut_short
-from profkit.core.formatting import counted, duration, size
+from profkit.core.formatting import counted, duration, local_time, size
 from profkit.dag.overrides import last_runs
 
 _HEADINGS = ("  run", "ended", "status", "step", "size")
@@ -34,7 +34,7 @@ def main(argv: Sequence[str]) -> None:
     rows = [
         (
             f"{'*' if run.name in selected else ' '} {run.name}",
-            run.ended[:16].replace("T", " "),
+            local_time(run.ended),
             _status(run),
             duration(run.step_time_ns) if run.step_time_ns is not None else "",
             size(sum(path.stat().st_size for path in run.files())),

@@ -10,7 +10,7 @@ from profkit.cli import program_end
 from profkit.cli.answer import answer, foreign_notes, notes, sweep_sentences, verdict_on
 from profkit.cli.run_folders import RunFolder, is_run, last_selected, run_named
 from profkit.core.errors import InputError
-from profkit.core.formatting import counted
+from profkit.core.formatting import counted, local_time
 from profkit.core.saved_results import COMPARISONS, comparison_file
 from profkit.report.verdict_text import step_time
 
@@ -81,7 +81,7 @@ def of_run(run: RunFolder, *, notes_only: bool = False) -> Iterator[str]:
     if notes_only:
         yield from notes(run)
         return
-    when = run.ended[:16].replace("T", " ")
+    when = local_time(run.ended)
     found = verdict_on(run)
     step = step_time(found) if found else ""
     if step and run.step_is:

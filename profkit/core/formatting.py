@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 _TIMES = ((1e10, 1e9, "s"), (1e6, 1e6, "ms"), (1e3, 1e3, "µs"), (0.0, 1.0, "ns"))
 _SIZES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"))
 _SEEN_BY_MASK = 1000
+_TO_MINUTES = len("2026-01-01T10:00")
 # Of terminals, such as ESC and, of eight bits, CSI; ends of lines; directions of writing.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")
 _CONTROL_WITHIN_LINES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")
@@ -37,6 +39,14 @@ def size(size_bytes: float) -> str:
 def _three_digits(value: float) -> str:
     # Beyond 999 three digits would become an exponent.
     return f"{value:,.0f}" if abs(value) >= 99.95 else f"{value:.3g}"  # noqa: PLR2004
+
+
+def local_time(utc: str) -> str:
+    """Return a time of a record, in UTC, to the minute as it is here; "" if it is not known."""
+    if not utc:
+        return ""
+    here = datetime.fromisoformat(utc[:_TO_MINUTES]).replace(tzinfo=UTC).astimezone()
+    return here.strftime("%Y-%m-%d %H:%M")
 
 
 def counted(count: int, noun: str, plural: str = "s") -> str:

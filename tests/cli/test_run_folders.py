@@ -1,6 +1,7 @@
 """The runs of a result tree: how they are named, listed and described."""
 
 import json
+import time
 
 import pytest
 
@@ -94,3 +95,16 @@ def test_the_log_of_a_capture_that_started_nothing_is_that_of_its_job(tmp_path):
     printed.parent.mkdir(parents=True)
     printed.touch()
     assert run.log(record) == printed
+
+
+def test_times_are_those_of_the_clock_on_the_wall(folder, capsys, monkeypatch):
+    make_run(folder, "one", "2026-01-01T18:30:59.5+00:00", ["ok"])
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        for command in ("ls", "show"):
+            main([command])
+            assert "  2026-01-02 03:30" in capsys.readouterr().out
+    finally:
+        monkeypatch.undo()
+        time.tzset()
