@@ -121,7 +121,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _commanded(argv: Sequence[str] | None) -> int:
     command, *rest = list(sys.argv[1:] if argv is None else argv) or ["--help"]
-    if command in ("-h", "--help"):
+    if command == "help" and rest:
+        command, rest = rest[0], ["--help"]
+    if command in ("-h", "--help", "help"):
         sys.stdout.write(_usage())
         return 0
     if command in ("-V", "--version"):

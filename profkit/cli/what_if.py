@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from profkit.analyze.division.names import parts_of
 from profkit.analyze.shared.step_times import is_mean_of_uneven
@@ -47,10 +48,9 @@ def main(argv: Sequence[str]) -> None:
     about = "name of a run, or how it begins, or its folder; the first of the last selection"
     about += " if left out"
     parser.add_argument("run", nargs="?", help=about)
-    for flag, about in (("--without", "a cause that is gone"), ("--halve", "one of half the time")):
-        parser.add_argument(
-            flag, action="append", default=[], metavar="CAUSE", help=f"{about}; several times"
-        )
+    listed: dict[str, Any] = {"action": "append", "default": [], "metavar": "CAUSE"}
+    parser.add_argument("--without", **listed, help="a cause that is gone; several times")
+    parser.add_argument("--halve", **listed, help="a cause of half the time; several times")
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
     args = parser.parse_args(argv)
     run = run_named(args.run) if args.run else last_selected()[0]

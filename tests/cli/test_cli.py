@@ -263,3 +263,14 @@ def test_every_command_prints_its_help(command, capsys):
     with contextlib.suppress(SystemExit):
         assert not main([command, "--help"])
     assert f"profkit {command}" in capsys.readouterr().out
+
+
+def test_help_may_be_asked_for_as_a_command(capsys):
+    assert main(["help"]) == 0
+    assert capsys.readouterr().out.startswith("usage: profkit COMMAND")
+    with pytest.raises(SystemExit) as end:
+        main(["help", "ls"])
+    assert end.value.code == 0
+    assert capsys.readouterr().out.startswith("usage: profkit ls")
+    assert main(["help", "nothing"]) == 2
+    assert "no command named 'nothing'" in capsys.readouterr().err
