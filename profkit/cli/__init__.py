@@ -95,13 +95,13 @@ _COMPUTING = ("convert", "analyze", "report", "show")
 _ENDED_WITH_SNAKEMAKE = ("manifest", "convert", "analyze", "report")
 
 
-_FULL = "make room on that disk, which may also have no inodes left, and run again"
+FULL_DISK = "make room on that disk, which may also have no inodes left, and run again"
 _READ_ONLY = "run in a folder that can be written, or make results/ one"
 _IN_THE_WAY = "a file lies where a folder must: move it away"
 # What to do about errors of the file system.
 _HINTS = {
-    errno.ENOSPC: _FULL,
-    errno.EDQUOT: _FULL,
+    errno.ENOSPC: FULL_DISK,
+    errno.EDQUOT: FULL_DISK,
     errno.EROFS: _READ_ONLY,
     errno.EACCES: _READ_ONLY,
     errno.EPERM: _READ_ONLY,

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from profkit.cli import before_change, cluster, program_end
+from profkit.cli import FULL_DISK, before_change, cluster, program_end
 from profkit.cli import job_server as forked_server
 from profkit.cli.live import View
 from profkit.cli.loudness import add_loudness
@@ -41,10 +41,14 @@ _TAIL = 30
 _INTERRUPTED = 130
 _TOTAL = re.compile(r"^total\s+(\d+)$")
 _CAPTURES = re.compile(r"^capture_\w+\s+(\d+)$")
-_TRACEBACK = "Traceback (most recent call last)"
+_FRAMES = ("Traceback (most recent call last)", "--- Logging error ---", "Call stack:")
+"""What frames follow, in errors of Snakemake's own and in those of its messages."""
+
+_NO_SPACE = re.compile(r"no space (?:is )?left", re.IGNORECASE)
 # Around an error that a file of the workflow raises, Snakemake says where that stands in it.
 _IN_WORKFLOW = re.compile(
     r"^\w+ in file .+, line \d+:$|^ *File \".+\", line \d+, in |^Using workflow specific profile "
+    r"|^Message: |^Arguments: "
 )
 _FAILED_LOG = re.compile(r"^\s+log: (.+?) \(check log file")
 # With these options Snakemake makes no report: its own output is the result.
@@ -75,7 +79,7 @@ class SnakemakeOutput:
             self.failed_logs += [Path(path) for path in match[1].split(", ")]
         # Of a traceback of Snakemake's own, only the error is of use to people.
         is_frame = self._is_in_frames and (not line.strip() or line.startswith(" "))
-        self._is_in_frames = is_frame or line.startswith(_TRACEBACK)
+        self._is_in_frames = is_frame or line.startswith(_FRAMES)
         if not (self._is_in_frames or _IN_WORKFLOW.match(line)):
             self.last_lines = [*self.last_lines[-_TAIL:], line]
 
@@ -260,7 +264,10 @@ def _read(process: Forked, output: SnakemakeOutput, verbose: bool) -> None:
 
 
 def _print_outcome(status: int, output: SnakemakeOutput, failed: Sequence[str]) -> None:
-    """Print what failed, with the end of its log."""
+    """Print what failed, with the end of its log; of a full disk, that and what to do, first."""
+    has_failed = bool(status or failed)
+    if is_full := has_failed and any(map(_NO_SPACE.search, [*output.last_lines, *failed])):
+        sys.stderr.write(f"profkit: no space is left on the disk\n  hint: {FULL_DISK}\n")
     for path in dict.fromkeys(output.failed_logs):
         sys.stderr.write(f"failed: {path}\n")
         if path.is_file():
@@ -268,7 +275,7 @@ def _print_outcome(status: int, output: SnakemakeOutput, failed: Sequence[str]) 
             sys.stderr.writelines(f"  | {line}\n" for line in lines)
     # What a cluster refuses to start has written nothing of its own.
     is_told = any(path.is_file() and path.stat().st_size for path in output.failed_logs)
-    if status and not is_told:
+    if status and not (is_told or is_full):
         sys.stderr.writelines(f"  | {line}\n" for line in output.last_lines)
         if any("--unlock" in line for line in output.last_lines):
             sys.stderr.write(

@@ -15,6 +15,10 @@ class Terminal(Console):
     def __init__(self, stream: TextIO, **options: Any) -> None:
         super().__init__(file=stream_below(stream), highlight=False, **options)
 
+    def on_broken_pipe(self) -> None:
+        """Pass on that the reader has gone, as all that prints without a console does."""
+        raise BrokenPipeError
+
     def render_str(self, text: str, **options: Any) -> Text:
         """Return `text`, which takes the room that is measured, to be laid out."""
         return super().render_str(without_controls(text, keeps_lines=True), **options)

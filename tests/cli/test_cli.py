@@ -96,6 +96,12 @@ def test_of_a_traceback_of_snakemake_only_the_error_is_kept():
     for line in ("before", "Traceback (most recent call last):", "", *frames, "", error, "after"):
         heard.read_line(line)
     assert heard.last_lines == ["before", error, "after"]
+    own = ['  File "persistence.py", line 1, in finished', "    logger.warning("]
+    for line in ("--- Logging error ---", "Traceback (most recent call last):", *own, error):
+        heard.read_line(line)
+    for line in ("Call stack:", *own, "Message: 'Ignore corrupted record'", "Arguments: ()", "end"):
+        heard.read_line(line)
+    assert heard.last_lines[3:] == [error, "end"]
 
 
 def test_where_an_error_stands_in_the_workflow_is_left_out():

@@ -1,6 +1,8 @@
 """What profkit itself prints has no control characters, and what a program prints is left alone."""
 
 import io
+import os
+import signal
 import subprocess
 import sys
 
@@ -68,3 +70,12 @@ def test_a_closed_stream_is_no_crash(closed, status, said):
     assert ended.returncode == status
     assert (ended.stdout + ended.stderr).startswith(said)
     assert "Traceback" not in ended.stderr
+
+
+def test_a_table_whose_reader_has_gone_ends_as_other_commands_do():
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "profkit", "list"]
+    ended = subprocess.run(command, check=False, stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (128 + signal.SIGPIPE, b"")

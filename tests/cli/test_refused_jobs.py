@@ -1,5 +1,7 @@
 """What is printed of a job that a cluster refuses to start."""
 
+import pytest
+
 from profkit.cli import run
 
 REFUSED = (
@@ -27,3 +29,16 @@ def test_a_log_is_enough(tmp_path, capsys):
     said = printed(log, capsys)
     assert "disk full" in said
     assert "sbatch" not in said
+
+
+@pytest.mark.parametrize("said", ["[Errno 28] No space left on device", "nothing of that"])
+def test_of_a_full_disk_the_cause_comes_first(capsys, said):
+    output = run.SnakemakeOutput(last_lines=["a", f"WorkflowError: {said}"])
+    run._print_outcome(1, output, ["capture failed: results/r: error"])
+    lines = capsys.readouterr().err.splitlines()
+    if said == "nothing of that":
+        assert lines[:2] == ["  | a", "  | WorkflowError: nothing of that"]
+    else:
+        assert lines[0] == "profkit: no space is left on the disk"
+        assert lines[1].startswith("  hint: make room on that disk")
+    assert lines[2:] == ["capture failed: results/r: error"]
