@@ -1,8 +1,10 @@
 """``profkit ls``: the runs in this folder, when they were made, how they went, their step time."""
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from profkit.cli.bisect_record import searched_runs
 from profkit.cli.program_end import exit_status
@@ -17,7 +19,9 @@ _HEADINGS = ("  run", "ended", "status", "step", "size")
 def main(argv: Sequence[str]) -> None:
     """Print one line a run, the newest first; those of the last selection have a star."""
     parser = argparse.ArgumentParser(prog="profkit ls", description=__doc__)
-    parser.add_argument("-q", "--quiet", action="store_true", help="print the names only")
+    forms = parser.add_mutually_exclusive_group()
+    forms.add_argument("-q", "--quiet", action="store_true", help="print the names only")
+    forms.add_argument("--json", action="store_true", help="print all of it as JSON, times in UTC")
     about = "list those that profkit bisect captured to compare commits as well"
     parser.add_argument("-a", "--all", action="store_true", help=about)
     args = parser.parse_args(argv)
@@ -27,17 +31,20 @@ def main(argv: Sequence[str]) -> None:
     if args.quiet:
         sys.stdout.writelines(f"{run.name}\n" for run in runs)
         return
+    selected = last_runs()
+    if args.json:
+        sys.stdout.write(f"{json.dumps([_facts(run, selected) for run in runs], indent=1)}\n")
+        return
     if not (runs or searched):
         sys.stdout.write("no runs here: profkit profile -- COMMAND makes one\n")
         return
-    selected = last_runs()
     rows = [
         (
             f"{'*' if run.name in selected else ' '} {run.name}",
             local_time(run.ended),
             _status(run),
             duration(run.step_time_ns) if run.step_time_ns is not None else "",
-            size(sum(path.stat().st_size for path in run.files())),
+            size(_size_bytes(run)),
         )
         for run in runs
     ]
@@ -47,6 +54,21 @@ def main(argv: Sequence[str]) -> None:
         sys.stdout.write("  ".join(cells).rstrip() + "\n")
     if searched:
         sys.stdout.write(f"  and {counted(len(searched), 'run')} of profkit bisect: --all\n")
+
+
+def _facts(run: RunFolder, selected: Sequence[str]) -> dict[str, Any]:
+    return {
+        "run": run.name,
+        "selected": run.name in selected,
+        "ended": run.ended,
+        "status": _status(run),
+        "step_time_ns": run.step_time_ns,
+        "size_bytes": _size_bytes(run),
+    }
+
+
+def _size_bytes(run: RunFolder) -> int:
+    return sum(path.stat().st_size for path in run.files())
 
 
 def _status(run: RunFolder) -> str:

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from profkit.cli import main
-from profkit.cli.run_folders import RunFolder, all_runs, last_selected, run_named
+from profkit.cli.run_folders import RUNS, RunFolder, all_runs, last_selected, run_named
 from profkit.core.errors import InputError
 from profkit.dag.overrides import save_selection
 
@@ -51,6 +51,18 @@ def test_runs_are_listed_with_what_there_is_of_each(folder, capsys):
     assert lines[3][:6] == ["a-crash", "ok,", "but", "exit", "status", "1"]
     assert lines[4][:3] == ["a-cut", "ok,", "but"]
     assert lines[5][:3] == ["begun", "not", "captured"]
+    assert main(["ls", "--json"]) == 0
+    new, old, *_ = json.loads(capsys.readouterr().out)
+    assert (new["run"], new["status"], new["step_time_ns"]) == ("new", "2 of 3 captures: oom", None)
+    size_bytes = sum(file.stat().st_size for file in RunFolder(RUNS / "old").files())
+    assert old == {
+        "run": "old",
+        "selected": True,
+        "ended": "2026-01-01T10:00:00+00:00",
+        "status": "ok",
+        "step_time_ns": 12_500_000,
+        "size_bytes": size_bytes,
+    }
     assert main(["ls", "--quiet"]) == 0
     assert capsys.readouterr().out == "new\nold\na-crash\na-cut\nbegun\n"
 
