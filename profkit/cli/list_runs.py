@@ -74,6 +74,6 @@ def _size_bytes(run: RunFolder) -> int:
 def _status(run: RunFolder) -> str:
     """Return how the captures of a run went, and its program if that failed all the same."""
     if any(map(was_cut_short, run.captures)):
-        return f"{run.status}, but interrupted"
+        return "interrupted"
     ended = exit_status(run.captures) if run.status == "ok" else 0
     return f"ok, but exit status {ended}" if ended else run.status

@@ -49,7 +49,7 @@ def test_runs_are_listed_with_what_there_is_of_each(folder, capsys):
     assert lines[1][:-2] == ["new", "2026-01-02", "10:00", "2", "of", "3", "captures:", "oom"]
     assert lines[2][:-2] == ["*", "old", "2026-01-01", "10:00", "ok", "12.5", "ms"]
     assert lines[3][:6] == ["a-crash", "ok,", "but", "exit", "status", "1"]
-    assert lines[4][:3] == ["a-cut", "ok,", "but"]
+    assert lines[4][:2] == ["a-cut", "interrupted"]
     assert lines[5][:3] == ["begun", "not", "captured"]
     assert main(["ls", "--json"]) == 0
     new, old, *_ = json.loads(capsys.readouterr().out)
