@@ -75,7 +75,7 @@ KINDS = (
     ),
     _kind(
         "pageable read-back",
-        _SLOW_OR_BUSY,
+        (*_SLOW_OR_BUSY, "copy-bound"),
         "exposed_copies.DtoH_pageable",
         "pin|non_blocking|metrics",
         {"readback_mib": (20, 60, 240)},

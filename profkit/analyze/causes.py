@@ -135,12 +135,9 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         collectives=collectives,
         recordings=recordings,
         slowdown=_slowdown(observer_tax, recordings),
-        queued=max(one.queued for one in ranks),
-        working=_working(traced[traced["rank"] == shown]),
+        **_of_ranks(ranks, traced, of_shown[0], hosts),
         **_counted(steps, recorded, launched, recordings, len(python) + len(sampled["samples"])),
         unrecorded_gpu=unrecorded_gpu(cpu_ops, kernels, runtime_calls, devices),
-        is_one_host=is_one_host(hosts, matched.rows["rank"]),
-        known_anyway=known_anyway(of_shown[0].rank, of_shown[0].time),
     )
     rows = traced if found.problem else _unslowed(traced, seen.slowdown, observer_tax)
     known = {"hardware": hardware, "behaviour": behaviour, "steps": steps, "devices": devices}
@@ -148,6 +145,19 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     matching = _matches(of_shown[0], traced, rows, known | {"sampled_steps": sampled_steps})
     missing = (*_abstentions(found.problem), *left_out(_PARTS, sorted({*chosen, shown}), count))
     return _result(rows, shown, ranks, of_shown, matching, trust.checks(seen), missing, config)
+
+
+def _of_ranks(
+    ranks: Sequence[RankCauses], traced: pd.DataFrame, shown: Divided, hosts: pd.DataFrame
+) -> dict[str, Any]:
+    """Return how the ranks ran, and how the one that is `shown` spent its time."""
+    mine = shown.rank.where[0]
+    return {
+        "queued": max(one.queued for one in ranks),
+        "working": _working(traced[traced["rank"] == mine]),
+        "known_anyway": known_anyway(shown.rank, shown.time),
+        "is_one_host": is_one_host(hosts, traced["rank"]),
+    }
 
 
 def _working(causes: pd.DataFrame) -> float:

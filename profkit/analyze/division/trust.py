@@ -80,7 +80,7 @@ class Seen:
     """What is missing of a GPU where no kernel was recorded, "" if nothing."""
 
     is_one_host: bool
-    """Whether all ranks with matched collectives are known to have run on one host."""
+    """Whether all ranks are known to have run on one host."""
 
     known_anyway: frozenset[str]
     """First parts of ids of causes that are known whatever that GPU did, or was not recorded."""
