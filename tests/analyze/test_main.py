@@ -56,7 +56,10 @@ def test_an_analysis_of_results_reads_those_that_are_there(run):
     """The notes of the conversion reach it as well."""
     op = {"rank": 0, "repeat": 0, "op": 0, "parent": -1, "kind": "operator", "tid": 1, "step": 0}
     where = [{**op, "name": "aten::mm", "start_ns": 0, "end_ns": 100}]
-    empty = ("kernels", "runtime_calls", "annotations", "python_calls", "collectives", "devices")
+    empty = (
+        *("kernels", "runtime_calls", "annotations", "python_calls", "collectives", "devices"),
+        "hosts",
+    )
     tables = [write(run, "torch_profiler", name, []) for name in empty]
     tables.append(write(run, "torch_profiler", "cpu_ops", where))
     tables.append(write(run, "torch_profiler", "steps", [step(0, 100), step(1, 0)]))
