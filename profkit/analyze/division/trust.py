@@ -33,6 +33,7 @@ _OF_GPU = re.compile(r"of GPU \d")
 _REPEAT = "repeat on an idle machine"
 _ENOUGH_STEPS = 3
 _FEWEST_COMPARED = 2
+_FEW_STEPS = "few steps"
 _MOST_VARIATION = 0.3
 _MOST_RESIDUAL = 0.25
 _MOST_OVERHEAD = 0.1
@@ -104,7 +105,8 @@ class Seen:
 def checks(seen: Seen) -> tuple[Trust, ...]:
     """Return every check that applies to the recording, those that failed first."""
     found = [*_of_steps(seen), *_of_ranks(seen), *_of_events(seen), *_of_surroundings(seen)]
-    return tuple(sorted(found, key=lambda check: check.passed))
+    # What else failed says more.
+    return tuple(sorted(found, key=lambda check: (check.passed, check.check == _FEW_STEPS)))
 
 
 def _of_steps(seen: Seen) -> Iterator[Trust]:
@@ -124,7 +126,7 @@ def _of_steps(seen: Seen) -> Iterator[Trust]:
     yield Trust(check="steps", passed=steps > 1, message=f"{message}.")
     if steps == _FEWEST_COMPARED:
         message = "Two steps are too few to say how much they vary."
-        yield Trust(check="few steps", passed=False, message=message)
+        yield Trust(check=_FEW_STEPS, passed=False, message=message)
     variation = float(by_step.std(ddof=0) / by_step.mean()) if by_step.mean() else 0.0
     if steps >= _FEWEST_COMPARED:
         yield Trust(
