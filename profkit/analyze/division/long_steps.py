@@ -34,7 +34,7 @@ class SampledSteps:
         return Step(count=len(spans), ms=float((spans[:, 1] - spans[:, 0]).mean()) / 1e6)
 
     def each(self) -> Iterator[tuple[Intervals, Step]]:
-        """Yield each long step, as its span and as what patterns are told of it."""
+        """Yield each long step, as its span and as what patterns know of it."""
         for span in self.long:
             yield span[None], Step(count=1, ms=float(span[1] - span[0]) / 1e6)
 

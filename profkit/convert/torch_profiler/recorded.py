@@ -16,7 +16,7 @@ _DEVICES = re.compile(rb'"deviceProperties"\s*:\s*\[([^\]]*)')
 _HOST = re.compile(rb'"host_name"\s*:\s*"([^"\\]{1,255})"')
 _TRACE_NAME = re.compile(rb'"traceName"\s*:\s*"([^"\\]{1,4096})"')
 _WORKER = re.compile(r"(?:.*/)?(?P<host>[^/]+)_(?P<process>\d{1,18})\.\d+\.pt\.trace\.json")
-"""What `tensorboard_trace_handler` calls a file where it is not told otherwise."""
+"""What `tensorboard_trace_handler` calls a file that is given no name."""
 _PROCESS = re.compile(rb'"pid"\s*:\s*"?(\d{1,18})(?=[\s,}"])')
 _DEVICES_BELOW = 256
 """Work on a device has its number in place of that of a process."""
