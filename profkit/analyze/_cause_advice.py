@@ -172,6 +172,13 @@ def _without_gil(cause: Cause) -> str:
     )
 
 
+def _of_inputs(cause: Cause) -> str:
+    if cause.id.endswith("_pageable"):
+        return at_place(cause, "Set `pin_memory=True`, copy with `non_blocking=True`") + "."
+    text = "Copy the next batch on another stream while this one is computed"
+    return f"{at_place(cause, text)}, from pinned memory with `non_blocking=True`."
+
+
 _RULES = (
     _Rule(
         cause=re.compile(r"(?:.*\.)?loading_data$"),
@@ -228,22 +235,9 @@ _RULES = (
         source=_DDP,
     ),
     _Rule(
-        cause=re.compile(r"exposed_copies\.HtoD_pageable$"),
+        cause=re.compile(r"exposed_copies\.HtoD(?:_pageable)?$"),
         title="Copies of inputs that nothing hides",
-        advice=lambda cause: (
-            at_place(cause, "Set `pin_memory=True`, copy with `non_blocking=True`") + "."
-        ),
-        least=0.03,
-        source=_TUNING,
-    ),
-    _Rule(
-        cause=re.compile(r"exposed_copies\.HtoD$"),
-        title="Copies of inputs that nothing hides",
-        advice=lambda cause: (
-            at_place(cause, "Copy the next batch on another stream while this one is computed")
-            + ", "
-            "from pinned memory with `non_blocking=True`."
-        ),
+        advice=_of_inputs,
         least=0.03,
         source=_TUNING,
     ),

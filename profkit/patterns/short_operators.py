@@ -37,10 +37,11 @@ def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Matc
     lasted = (cpu_ops["end_ns"] - cpu_ops["start_ns"]).to_numpy()
     updating = inside(cpu_ops, having(cpu_ops, UPDATE))
     short = called(cpu_ops) & (lasted < _MOST_NS) & ~updating
-    count = per_step(short, step.count)
+    if per_step(short, step.count) < _LEAST_OPERATORS:
+        return None
     usual = _usually_brief(cpu_ops) & ~updating
     gain_ns = time(cpu_ops, inside(cpu_ops, short | usual))
-    if count < _LEAST_OPERATORS or gain_ns < _LEAST_SHARE * step.ms * 1e6 * step.count:
+    if gain_ns < _LEAST_SHARE * step.ms * 1e6 * step.count:
         return None
     forward = short & ~equal(cpu_ops, "phase", "backward")
     beside = forward & of_parameters(cpu_ops)

@@ -42,7 +42,7 @@ def _of_weights(
     large = (kernels["copy_kind"] == "HtoD").to_numpy() & (size >= _LEAST_BYTES)
     rows = np.flatnonzero(large & (kernel_ops >= 0))
     if not len(rows):
-        return large & False
+        return np.zeros_like(large)
     modules = texts(kernels["module"])[rows]
     in_modules = modules != ""
     if len({*modules[in_modules]}) < _FEWEST_MODULES:

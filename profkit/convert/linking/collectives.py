@@ -86,7 +86,7 @@ def communication(
 def _on_host(work: DeviceWork) -> Ints:
     """Return the rows of operators in which the CPU itself communicates.
 
-    That are the ranges of its back ends, and operators called after a collective that have no such
+    Those are the ranges of its back ends, and operators named like a collective that have no such
     range, no other collective and no call to a device inside. Those of PyTorch count where no back
     end has ranges: it may have them on threads of its own.
     """
