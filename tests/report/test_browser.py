@@ -388,6 +388,18 @@ def test_keys_turn_the_views_and_the_runs_and_are_listed(chromium, demo_report):
     page.context.close()
 
 
+def test_a_key_straight_behind_another_goes_on_from_where_that_one_led(chromium, demo_report):
+    page = opened(chromium, demo_report).page
+    # Both keys are pressed before the page is told of the first one's new hash.
+    page.evaluate("""() => {
+        for (const key of ["2", "]"]) document.body.dispatchEvent(
+            new KeyboardEvent("keydown", { key, bubbles: true }));
+    }""")
+    page.wait_for_function("() => location.hash === '#/timeline?run=2'")
+    page.locator(".timeline-canvas").wait_for()
+    page.context.close()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_there_is_no_serious_finding_of_axe(chromium, demo_report, axe, scheme):
     found = opened(chromium, demo_report, 1400, scheme)

@@ -162,6 +162,8 @@ function pressed(event) {
   // The keys of the page are not those of a dialog in front of it, which Escape closes.
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector(":modal")) return;
   if (target instanceof HTMLInputElement || target instanceof HTMLSelectElement) return;
+  // The event of a new hash comes later than the next key of a quick hand.
+  if (location.hash !== hashOf(current)) follow();
   const views = viewsOf(current.run);
   /** @type {Record<string, () => void>} */
   const acts = { "/": () => openSearch(), ">": () => openSearch(">"), "?": openKeys,
