@@ -49,6 +49,10 @@ _NOTHING = (
     "neither operators nor kernels were recorded: start the profiler in the process that works,"
     " before the work, and stop it after"
 )
+_MISPLACED = (
+    "no operator was recorded, and all kernels lie far from their launches, as after a second"
+    " profiler session: record in a process that starts the profiler once"
+)
 _PARTS = "modules, operators and lines"
 _AT_WORK = ("gpu_computing", "cpu_operators", "exposed_communication", "exposed_copies")
 _GPU_WAITS = "gpu_idle.python"
@@ -117,6 +121,8 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         return Result.abstain("causes", _NOTHING)
     on_cpu = operator_spans(cpu_ops)
     on_gpu, launched = divided_ranks.placed_spans(kernels, runtime_calls)
+    if on_cpu.empty and on_gpu.empty:
+        return Result.abstain("causes", _MISPLACED)
     found = periods(watched(steps, on_cpu, on_gpu, collectives), on_cpu, on_gpu, config.skip_first)
     if found.rows.empty:
         return Result.abstain("causes", "what was recorded took no time")

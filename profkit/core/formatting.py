@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ def size(size_bytes: float) -> str:
 
 
 def _three_digits(value: float) -> str:
-    # Beyond 999 three digits would become an exponent.
-    return f"{value:,.0f}" if abs(value) >= 99.95 else f"{value:.3g}"  # noqa: PLR2004
+    # Three digits of what is very large or very small would become an exponent.
+    return f"{value:,.0f}" if abs(value) >= 99.95 else f"{Decimal(f'{value:.3g}'):f}"  # noqa: PLR2004
 
 
 def local_time(utc: str) -> str:

@@ -1079,6 +1079,14 @@ def test_what_the_profiler_slows_down_is_no_idle_time_of_the_gpu():
     assert not {*less, "gpu_idle.python"} & all_of_it.keys()
 
 
+def test_where_all_kernels_are_misplaced_and_no_operator_is_there_nothing_is_divided():
+    far = [kernel(1, -5e9, -4.9e9), kernel(2, -4.8e9, -4.7e9)]
+    calls = [call(1, 300, 310), call(2, 320, 330)]
+    found = divided(kernels=far, runtime_calls=calls)
+    assert not found.tables
+    assert "far from their launches" in found.abstentions[0].reason
+
+
 def slowed(ratio, unprofiled_us=0):
     metric = Metric(value=ratio, unit="ratio", title="")
     usual = Metric(value=unprofiled_us * US, unit="ns", title="")

@@ -39,6 +39,15 @@ def test_times_have_three_digits_and_a_fitting_unit(time_ns, text):
     assert formatting.duration(time_ns) == text
 
 
+def test_a_time_far_below_its_unit_has_no_exponent():
+    assert [formatting.milliseconds(ms) for ms in (3e-5, 1.234e-6, 0.0, 0.5)] == [
+        "0.00003",
+        "0.00000123",
+        "0",
+        "0.5",
+    ]
+
+
 @pytest.mark.parametrize(
     ("count", "text"),
     [(0, "0 B"), (2_713_000_000, "2.53 GiB"), (432_013_312, "412 MiB"), (2**20 - 1, "1,024 KiB")],
