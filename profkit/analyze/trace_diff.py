@@ -1,7 +1,7 @@
 """Differences of traces: the causes of the difference, and the operators that changed."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -23,6 +23,7 @@ from profkit.core.settings import Settings
 
 KINDS = ("operator", "runtime", "kernel")
 _BY_NAME = ["name", "kind"]
+_NAMED = 3
 
 # Their number differs from step to step, so they would make every name a different one.
 _STEP = re.compile(r"(ProfilerStep|step)#\d+$")
@@ -137,7 +138,7 @@ def analyze(mapped: Mapped, causes: ByRun | None, steps: ByRun | None, config: C
     measured = {side.label: _by_name(mapped[side.run], side.rank) for side in sides}
     names = [_changes(measured[base.label], measured[side.label], side, config) for side in others]
     found = [one for side in others if (one := _difference(base, side, causes or {}))]
-    missing = [*left, *([] if found else [_NOT_DIVIDED])]
+    missing = [*left, *_undivided(base, others, {one.label for one in found})]
     # That ranks differ is no finding: what waits for the last of them is a cause.
     are_runs = base.run != others[0].run
     unprofiled = {run: unprofiled_mean(result) for run, result in (steps or {}).items()}
@@ -152,10 +153,16 @@ def analyze(mapped: Mapped, causes: ByRun | None, steps: ByRun | None, config: C
     )
 
 
-_NOT_DIVIDED = Abstention(
-    what="causes of the difference",
-    reason="the step time was not divided among causes on both sides: run the analysis causes",
-)
+def _undivided(base: _Side, others: Sequence[_Side], found: Container[str]) -> Iterator[Abstention]:
+    """Yield of which sides the causes of the difference are not known."""
+    absent = [side.label for side in others if side.label not in found]
+    if absent:
+        more = f" and {len(absent) - _NAMED} more" if len(absent) > _NAMED else ""
+        yield Abstention(
+            what="causes of the difference",
+            reason=f"the step time of {base.label}, or of {', '.join(absent[:_NAMED])}{more},"
+            " was not divided: the analysis causes did not run, or found no work in its steps",
+        )
 
 
 def _sides(

@@ -50,7 +50,7 @@ class PairedParts:
 def paired_parts(
     before: Result, after: Result, ranks: tuple[int, int] | None = None
 ) -> PairedParts | None:
-    """Return the parts of two results of ``causes``; None if one has divided no time.
+    """Return the parts of two results of ``causes``; None if one has divided no time of its rank.
 
     `ranks` are compared, or else those that decide how long the step is.
     """
@@ -61,6 +61,8 @@ def paired_parts(
     both[1] = both[1].assign(ms_per_step=both[1]["ms_per_step"] / work)
     ranks = ranks or _ranks(both)
     both = [rows[(rows["rank"] == rank).to_numpy()] for rows, rank in zip(both, ranks, strict=True)]
+    if any(rows.empty for rows in both):
+        return None
     both = _with_operators(both)
     both[0] = _with_lines_of(both[1], both[0])
     own = [sorted(set(rows["repeat"].tolist())) for rows in both]

@@ -41,6 +41,12 @@ def test_operators_and_stacks_sum_to_the_difference_of_the_waterfall():
     assert sum(one.after_ms - one.before_ms for one in drawn) == pytest.approx(whole)
 
 
+def test_a_rank_of_which_no_time_was_divided_has_no_parts():
+    one = causes(("", "aten::mm", "gemm", 4.0))
+    assert paired_parts(one, one, (0, 0))
+    assert paired_parts(one, one, (0, 3)) is None
+
+
 BLOCK = (
     ("Net_0;Block_0;Linear_0", "aten::mm", "gemm", 4.0),
     ("Net_0;Block_0", "aten::add", "add", 1.0),
