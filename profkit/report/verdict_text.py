@@ -3,7 +3,7 @@
 import re
 import string
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from profkit.core.formatting import milliseconds
@@ -13,6 +13,7 @@ from profkit.core.verdict import (
     Confidence,
     KernelVerdict,
     MemoryVerdict,
+    Trust,
     Verdict,
 )
 
@@ -32,21 +33,26 @@ def lines(verdict: Verdict, width: int = 80) -> list[str]:
     """Return the verdict in lines of at most `width` characters, every sentence and path whole.
 
     Where it is too much, further lines of names of the bar go, sentences of advice and trust, then
-    the last actions.
+    the last actions, each time with what is said of trust in a few words if that is enough.
     """
     found = _lines(verdict, width, 2, 2)
     if len(found) > MOST_LINES:
         found = _lines(verdict, width, 2)
     for count in range(len(verdict.actions), 0, -1):
-        if len(found) > MOST_LINES:
-            found = _lines(replace(verdict, actions=verdict.actions[:count]), width, 1)
+        for in_short in (False, True):
+            if len(found) > MOST_LINES:
+                fewer = replace(verdict, actions=verdict.actions[:count])
+                found = _lines(fewer, width, 1, in_short=in_short)
     return found[:MOST_LINES]
 
 
-def _lines(verdict: Verdict, width: int, most: int, legend: int = 1) -> list[str]:
+def _lines(
+    verdict: Verdict, width: int, most: int, legend: int = 1, *, in_short: bool = False
+) -> list[str]:
     """Return the verdict, advice and trust in `most` lines unless first sentences take more.
 
-    The names of the bar take `legend` lines at most.
+    The names of the bar take `legend` lines at most, and a check of trust that failed a few words
+    if all is said `in_short`.
     """
     found = []
     if is_about_step(verdict):
@@ -65,7 +71,7 @@ def _lines(verdict: Verdict, width: int, most: int, legend: int = 1) -> list[str
         says_it = part.headline.startswith(title)
         said = part.headline if says_it else f"{title}: {part.headline}"
         found += _fitting([said, *_sentences(advice)], width, alone)
-    return [*found, *_trust(verdict, width, most)]
+    return [*found, *_trust(verdict, width, most, in_short=in_short)]
 
 
 def nothing_found(verdict: Verdict) -> str:
@@ -232,10 +238,11 @@ def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
     )
 
 
-def _trust(verdict: Verdict, width: int, most: int) -> list[str]:
+def _trust(verdict: Verdict, width: int, most: int, *, in_short: bool) -> list[str]:
     """Return how sure the verdict is, and the checks of the recording that failed.
 
-    Those whose sentences do not fit in `most` lines are given in a few words each.
+    Those whose sentences do not fit in `most` lines are given in a few words each; `in_short`, all
+    are, or the first one alone in one sentence.
     """
     sure = f"Confidence {confidence(verdict)}."
     if not is_about_step(verdict):
@@ -244,16 +251,23 @@ def _trust(verdict: Verdict, width: int, most: int) -> list[str]:
     seen = failed or [check for check in verdict.trust if check.check in _ALWAYS]
     if not seen:
         return [f"{sure} No check of the recording failed."]
+    if in_short and failed:
+        # What has no short form is about the program, and not about how that was recorded.
+        is_short = failed[0].check in _IN_SHORT
+        doubt = f": {_in_short(failed)}." if is_short else f". {_sentences(failed[0].message)[0]}"
+        return _wrapped(f"{sure[:-1]}{doubt}", width)
     for count in range(len(seen), 0, -1):
         said = [sure, *(check.message for check in seen[:count])]
         if more := seen[count:] if failed else []:
-            said.append(
-                f"Also: {', '.join(_IN_SHORT.get(check.check, check.check) for check in more)}."
-            )
+            said.append(f"Also: {_in_short(more)}.")
         made = _wrapped(" ".join(said), width)
         if len(made) <= most:
             break
     return made
+
+
+def _in_short(checks: Iterable[Trust]) -> str:
+    return ", ".join(_IN_SHORT.get(check.check, check.check) for check in checks)
 
 
 _UNSEEN = {

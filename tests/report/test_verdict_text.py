@@ -102,6 +102,40 @@ def test_however_much_there_is_to_say_it_fits_in_whole_sentences(width):
         assert not begins or line.endswith((".", "other 1"))
 
 
+DOUBTS = (
+    Trust(check="machine", passed=False, message=f"The machine was busy. {LONG} {LONG}"),
+    Trust(check="profiler overhead", passed=False, message="With the profiler all is slower."),
+)
+
+
+@pytest.mark.parametrize(
+    ("trust", "said"),
+    [
+        (
+            DOUBTS,
+            "Confidence low: the machine was busy, steps differ with the profiler.",
+        ),
+        (
+            (
+                Trust(check="growing steps", passed=False, message=f"Steps grow. {LONG} {LONG}"),
+                *DOUBTS,
+            ),
+            "Confidence low. Steps grow.",
+        ),
+    ],
+)
+def test_an_action_goes_before_sentences_on_how_sure_it_is(trust, said):
+    action = replace(VERDICT.actions[0], advice=f"{LONG} {LONG}", title="A long title of a cause")
+    headline = "GPU idle 60 of 100 ms per step: 50 ms blocked in cudaStreamSynchronize_ptsz."
+    full = replace(
+        VERDICT, headline=headline, actions=(action,) * 3, trust=trust, confidence=Confidence.LOW
+    )
+    made = lines(full)
+    assert len(made) <= MOST_LINES
+    assert any(line.startswith("3  ") for line in made)
+    assert made[-1] == said
+
+
 def test_the_step_time_says_whether_it_is_unprofiled():
     assert step_time(VERDICT) == "step 90 ms unprofiled"
     assert step_time(replace(VERDICT, is_unprofiled=False)) == "step 90 ms profiled"
