@@ -116,6 +116,11 @@ def _late(cause: Cause) -> str:
     late = late_place(cause)
     if late is not None:
         did = cause.evidence.get("late_because", "")
+        if times := cause.evidence.get("times_the_flops"):
+            return (
+                f"Give all ranks equal work: {late} has {times:.3g} times the FLOPs of others, as "
+                f"of longer sequences, larger batches or more layers; {did}."
+            )
         first = f"Fix {late} first{f': {did}' if did else ''}."
         if host := cause.evidence.get("late_host"):
             return f"{first} Host {host}: {cause.evidence['late_ranks_of_host']}."

@@ -17,6 +17,7 @@ WAITING = f"{gpu.EXPOSED}.waiting"
 OF_SOME_RANKS = "the straggler of "
 """Beginning of what is not known where some ranks were not recorded."""
 
+_COMPUTING = ("gpu_computing", "cpu_operators")
 _EXPLAINS = 0.3
 _MOST = 0.5
 
@@ -55,8 +56,12 @@ def with_late_rank(
     rows: Sequence[Mapping[str, Any]],
     rank: int,
     stragglers: Result | None,
+    flops: Result | None,
 ) -> list[Cause]:
-    """Return the causes of `rank`, that of waiting with what the late rank did, and its host."""
+    """Return the causes of `rank`, that of waiting with what the late rank did, and its host.
+
+    What can be gained is less where the late rank has more work, which others have to do instead.
+    """
     found = []
     for cause in mine:
         late = cause.evidence.get("late_rank")
@@ -66,8 +71,31 @@ def with_late_rank(
             more = {"late_because": did, **_late_host(int(late), stragglers)}
             more |= _for_each_other(cause, theirs, rank)
             cause = replace(cause, evidence=cause.evidence | more)  # noqa: PLW2901
+            if late_rank(cause) == late:
+                cause = _with_more_work(cause, mine, rank, flops)  # noqa: PLW2901
         found.append(cause)
     return found
+
+
+def _with_more_work(
+    waiting: Cause, mine: Sequence[Cause], rank: int, flops: Result | None
+) -> Cause:
+    """Return the cause, if the late rank computes more FLOPs for it, with what equal work gains."""
+    rows = flops.tables["by_rank"].records() if flops and "by_rank" in flops.tables else ()
+    work = {row["rank"]: float(row["model_flops"] or 0) for row in rows}
+    late = waiting.evidence["late_rank"]
+    own, most = work.get(rank, 0.0), work.get(late, 0.0)
+    computing = sum(one.ms_per_step for one in mine if one.id in _COMPUTING)
+    # A rank whose host is slow waits for nobody either, with as much work as the others.
+    if own <= 0 or (most / own - 1) * computing < _MOST * waiting.ms_per_step:
+        return waiting
+    further = (sum(work.values()) / len(work) / own - 1) * computing
+    least = max(waiting.ms_per_step - further, 0.0)
+    return replace(
+        waiting,
+        gain_ms=min(waiting.gain_ms, least),
+        evidence=waiting.evidence | {"times_the_flops": round(most / own, 2)},
+    )
 
 
 def _for_each_other(waiting: Cause, theirs: Iterable[Mapping[str, Any]], rank: int) -> Evidence:

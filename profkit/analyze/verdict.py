@@ -69,6 +69,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a result)
     memory_verdict: Result | None,
     kernel_verdict: Result | None,
     stragglers: Result | None,
+    flops: Result | None,
     behaviour: Behaviour,
     config: Config,
 ) -> Result:
@@ -82,7 +83,8 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a result)
     kernels = kernel_verdict.kernels if kernel_verdict else None
     if causes is not None and "causes" in causes.tables:
         has_unprofiled = unprofiled is not None and len(unprofiled)
-        timed = _of_time(causes, steps if has_unprofiled else None, stragglers, behaviour, config)
+        clock = steps if has_unprofiled else None
+        timed = _of_time(causes, clock, (stragglers, flops), behaviour, config)
     elif memory or kernels:
         timed = Verdict(
             limiter=Limiter.UNKNOWN,
@@ -101,19 +103,21 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a result)
 def _of_time(
     causes: Result,
     unprofiled: Result | None,
-    stragglers: Result | None,
+    of_ranks: tuple[Result | None, Result | None],
     behaviour: Behaviour,
     config: Config,
 ) -> Verdict:
     """Return the verdict on the time of a traced step, with the step time of the run.
 
-    `unprofiled` are the results on unprofiled steps, None without any.
+    `unprofiled` are the results on unprofiled steps, None without any; `of_ranks` those of the
+    analyses ``stragglers`` and ``flops``, which tell of each rank.
     """
+    stragglers, flops = of_ranks
     rank = next(row["rank"] for row in _rows(causes, "ranks") if row["decisive"] == "true")
     rows, overhead_ms = _without_profiler(_rows(causes, "causes"), rank)
     traced_ms = causes.metrics["step_ms"].value - overhead_ms
     mine = [_cause(row, traced_ms) for row in rows if row["rank"] == rank]
-    mine = with_late_rank(mine, rows, rank, stragglers)
+    mine = with_late_rank(mine, rows, rank, stragglers, flops)
     of_steps = between_steps(unprofiled), growing_steps(unprofiled), uneven_steps(unprofiled)
     checks = [*itertools.chain(*of_steps), *map(_trust, _rows(causes, "trust"))]
     silent = {silenced for check in checks for silenced in check.silences}

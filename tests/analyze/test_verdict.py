@@ -287,6 +287,30 @@ def test_the_rank_that_is_late_is_named_with_what_it_does_more(late, advice):
     assert (found.actions[0].title, found.actions[0].advice) == ("Ranks wait for rank 1", advice)
 
 
+@pytest.mark.parametrize(
+    ("flops", "gain", "advice"),
+    [
+        ((1e9, 5e9 / 3), 20, "Give all ranks equal work: rank 1 has 1.67 times the FLOPs"),
+        ((1e9, 5e9 / 3, 1e9, 1e9), 30, "Give all ranks equal work: rank 1 has 1.67 times"),
+        ((1e9, 1.1e9), 40, "Fix rank 1 first"),
+        ((0.0, 1e9), 40, "Fix rank 1 first"),
+    ],
+    ids=["two ranks", "one of four", "a slow host", "none known"],
+)
+def test_equal_work_for_a_rank_with_more_gains_less_than_the_waiting(flops, gain, advice):
+    rows = tuple(enumerate(flops))
+    table = Table(title="", columns=("rank", "model_flops"), rows=rows)
+    waits = {"gpu_computing": 60, WAITING: 40}
+    about = {WAITING: ("", {"late_rank": 1})}
+    found = judged(
+        causes=causes(waits, late={"gpu_computing": 99}, about=about),
+        flops=Result(tables={"by_rank": table}),
+    )
+    (first,) = found.actions
+    assert first.gain_ms == pytest.approx(gain)
+    assert first.advice.startswith(advice)
+
+
 def test_ranks_that_come_last_in_turn_are_not_blamed_on_one():
     about = {WAITING: ("", {"late_rank": 1, "waiting_for_it_share": 0.3})}
     found = on({"gpu_computing": 60, WAITING: 40}, late={"gpu_computing": 99}, about=about)

@@ -13,7 +13,7 @@ from tests.page_text import page_data
 # Of every kind: on tables of one tool and of each, on results of others, and across runs.
 ANALYSES = {
     *("steps", "observer_tax", "breakdown", "operators", "kernels", "collectives"),
-    *("causes", "verdict", "stragglers", "overlap"),
+    *("causes", "verdict", "stragglers", "overlap", "flops"),
     *("memory_model", "memory_fit", "comparison"),
 }
 
