@@ -10,10 +10,12 @@ from profkit.analyze.shared.step_times import (
     is_mean_of_uneven,
 )
 from profkit.core.formatting import duration
-from profkit.core.result import Result
+from profkit.core.result import Finding, Result
 from profkit.core.verdict import Action, Trust
 
 _MOST = 0.5
+_GROWN = 0.3
+"""Growth from the first third of the steps to the last that is worth a change."""
 _NS_PER_MS = 1e6
 
 
@@ -27,32 +29,65 @@ def between_steps(steps: Result | None) -> Iterator[Trust]:
         yield Trust(check="between steps", passed=False, message=message)
 
 
-def outside_steps(steps: Result | None) -> list[Action]:
-    """Return what to do where most of the time passes between steps, as one action or none."""
-    found = steps.metrics.get(BETWEEN_STEPS) if steps else None
+def beside_steps(steps: Result | None, *, memory_grows: bool) -> list[Action]:
+    """Return what to do about the run that causes of a step do not show, the largest gain first.
+
+    That is where much time passes between steps, and where steps and the memory of the process
+    grow: other programs slow steps down too, but take none of its memory.
+    """
     step = steps.metrics.get("step_time_ns") if steps else None
-    if found is None or step is None or found.value < _MOST:
+    if steps is None or step is None:
         return []
-    return [
-        Action(
+    found = [*_between(steps, step.value), *(_growing(steps, step.value) if memory_grows else ())]
+    return sorted(found, key=lambda action: -action.gain_ms)
+
+
+def is_most(action: Action, steps: Result | None) -> bool:
+    """Say whether an action of `beside_steps` is about most of the time of the run."""
+    step = steps.metrics["step_time_ns"].value if steps else 0.0
+    return action.gain_ms * _NS_PER_MS >= _MOST / (1 - _MOST) * step
+
+
+def _between(steps: Result, step_ns: float) -> Iterator[Action]:
+    if found := steps.metrics.get(BETWEEN_STEPS):
+        title = f"{'Most' if found.value >= _MOST else 'Much'} of the time passes between steps"
+        yield Action(
             cause="",
-            title="Most of the time passes between steps",
+            title=title,
             advice=(
                 f"It is {found.value:.0%}, as of evaluation, checkpoints or logs: do that less "
                 "often, or with fewer batches. `+tool=py_spy` shows its lines."
             ),
-            gain_ms=step.value * found.value / (1 - found.value) / _NS_PER_MS,
+            gain_ms=step_ns * found.value / (1 - found.value) / _NS_PER_MS,
             source="https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
         )
-    ]
+
+
+def _growing(steps: Result, step_ns: float) -> Iterator[Action]:
+    for finding in _growth(steps):
+        first, last = (float(finding.evidence[name]) for name in ("first_ns", "last_ns"))
+        if finding.value >= _GROWN:
+            yield Action(
+                cause="",
+                title="Steps take longer and longer",
+                advice=(
+                    "Pass states on with `.detach()`, and keep no graph, list or hook of earlier "
+                    f"steps: {duration(first)} became {duration(last)}, and the memory grows."
+                ),
+                gain_ms=max(step_ns - first, 0.0) / _NS_PER_MS,
+                source="https://docs.pytorch.org/docs/stable/notes/faq.html",
+            )
+
+
+def _growth(steps: Result | None) -> list[Finding]:
+    return [one for one in steps.findings if one.metric == f"steps.{GROWTH}"] if steps else []
 
 
 def growing_steps(steps: Result | None) -> Iterator[Trust]:
     """Yield the check that fails if later steps take longer than those that were recorded."""
-    for finding in steps.findings if steps else ():
-        if finding.metric == f"steps.{GROWTH}":
-            message = f"{finding.message} {finding.advice}"
-            yield Trust(check="growing steps", passed=False, message=message)
+    for finding in _growth(steps):
+        message = f"{finding.message} {finding.advice}"
+        yield Trust(check="growing steps", passed=False, message=message)
 
 
 def uneven_steps(steps: Result | None) -> Iterator[Trust]:

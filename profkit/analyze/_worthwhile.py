@@ -1,5 +1,6 @@
 """What is worth doing about a step, in the order in which to do it."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -8,6 +9,7 @@ from profkit.analyze._actions_of_patterns import of_patterns, of_some_steps
 from profkit.analyze._cause_advice import actions, is_bound_by_launches
 from profkit.analyze.division import gpu, names
 from profkit.core.verdict import Action, Cause, Confidence, Limiter
+from profkit.patterns._parameter_loops import IS_UPDATE
 
 _UNNAMED = "work_beside_the_model"
 _NO_LESS = 0.5
@@ -26,7 +28,7 @@ def worthwhile(
 
     Of what is not even likely, half is taken to be there, as in `in_order`.
     """
-    rows = list(matches)
+    rows = _said_once(matches)
     found, explained = of_patterns(spoken, [row for row in rows if not row["in_steps"]])
     left = _without_gains(_without_parts_of(spoken, explained), found)
     known = [*found, *actions(left, explained)]
@@ -40,6 +42,14 @@ def worthwhile(
         Confidence.LOW: least_unsure_ms / _UNSURE,
     }
     return [action for action in known if action.gain_ms >= least[action.confidence]]
+
+
+def _said_once(matches: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the rows of matches, of those on the same loop over parameters the largest."""
+    rows = list(matches)
+    alike = [row for row in rows if IS_UPDATE.items() <= json.loads(row["evidence"]).items()]
+    largest = max(alike, key=lambda row: float(row["covered_ms"]), default=None)
+    return [row for row in rows if row is largest or row not in alike]
 
 
 def likely_ms(action: Action) -> float:
@@ -69,6 +79,24 @@ def in_order(worth: Sequence[Action], limiter: Limiter) -> list[Action]:
         why = "as it is more certain" if is_alike else f"as the step is {limiter}"
         ordered[0] = replace(ordered[0], title=f"{ordered[0].title} (first, {why})")
     return ordered
+
+
+def with_those(
+    beside: Iterable[Action], ordered: Sequence[Action], step_ms: float, traced_ms: float
+) -> list[Action]:
+    """Return the `ordered` actions on a traced step with those `beside` the steps of the run.
+
+    An action beside them comes before those that gain a smaller share of a step.
+    """
+    all_of_them = list(ordered)
+    for action in beside:
+        gains_less = (
+            place
+            for place, other in enumerate(all_of_them)
+            if likely_ms(other) * step_ms < action.gain_ms * traced_ms
+        )
+        all_of_them.insert(next(gains_less, len(all_of_them)), action)
+    return all_of_them
 
 
 def after_waits(

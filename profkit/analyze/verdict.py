@@ -20,12 +20,13 @@ from profkit.analyze._late_rank import WAITING, is_last_recorded, with_late_rank
 from profkit.analyze._memory_growth import with_growth
 from profkit.analyze._record_more import record_more
 from profkit.analyze._uneven_steps import (
+    beside_steps,
     between_steps,
     growing_steps,
-    outside_steps,
+    is_most,
     uneven_steps,
 )
-from profkit.analyze._worthwhile import after_waits, in_order, likely_ms, worthwhile
+from profkit.analyze._worthwhile import after_waits, in_order, likely_ms, with_those, worthwhile
 from profkit.analyze.base import Behaviour, analysis
 from profkit.analyze.division import gpu, names
 from profkit.analyze.division.cpu_threads import PYTHON, START_UP
@@ -83,8 +84,13 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a result)
     kernels = kernel_verdict.kernels if kernel_verdict else None
     if causes is not None and "causes" in causes.tables:
         has_unprofiled = unprofiled is not None and len(unprofiled)
-        clock = steps if has_unprofiled else None
-        timed = _of_time(causes, clock, (stragglers, flops), behaviour, config)
+        others = _Others(
+            unprofiled=steps if has_unprofiled else None,
+            stragglers=stragglers,
+            flops=flops,
+            memory_grows=memory is not None and memory.is_growing,
+        )
+        timed = _of_time(causes, others, behaviour, config)
     elif memory or kernels:
         timed = Verdict(
             limiter=Limiter.UNKNOWN,
@@ -100,24 +106,27 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a result)
     return Result(verdict=replace(timed, memory=memory, kernels=kernels))
 
 
-def _of_time(
-    causes: Result,
-    unprofiled: Result | None,
-    of_ranks: tuple[Result | None, Result | None],
-    behaviour: Behaviour,
-    config: Config,
-) -> Verdict:
-    """Return the verdict on the time of a traced step, with the step time of the run.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Others:
+    """What is known of the run beside the causes."""
 
-    `unprofiled` are the results on unprofiled steps, None without any; `of_ranks` those of the
-    analyses ``stragglers`` and ``flops``, which tell of each rank.
-    """
-    stragglers, flops = of_ranks
+    unprofiled: Result | None
+    """On unprofiled steps, None without any."""
+
+    stragglers: Result | None
+    flops: Result | None
+    memory_grows: bool
+
+
+def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Config) -> Verdict:
+    """Return the verdict on the time of a traced step, with the step time of the run."""
+    unprofiled, stragglers = others.unprofiled, others.stragglers
+    beside = beside_steps(unprofiled, memory_grows=others.memory_grows)
     rank = next(row["rank"] for row in _rows(causes, "ranks") if row["decisive"] == "true")
     rows, overhead_ms = _without_profiler(_rows(causes, "causes"), rank)
     traced_ms = causes.metrics["step_ms"].value - overhead_ms
     mine = [_cause(row, traced_ms) for row in rows if row["rank"] == rank]
-    mine = with_late_rank(mine, rows, rank, stragglers, flops)
+    mine = with_late_rank(mine, rows, rank, stragglers, others.flops)
     of_steps = between_steps(unprofiled), growing_steps(unprofiled), uneven_steps(unprofiled)
     checks = [*itertools.chain(*of_steps), *map(_trust, _rows(causes, "trust"))]
     silent = {silenced for check in checks for silenced in check.silences}
@@ -132,7 +141,7 @@ def _of_time(
     limiter = _limiter(mine, said, typical, spread, config)
     is_typical = limiter is _limiter(mine, said, typical, (), config)
     chosen = after_waits(in_order(worth, limiter), limiter, mine)[: config.actions]
-    if "variation" in failed and not chosen:
+    if "variation" in failed and not chosen and not beside:
         limiter = Limiter.UNSTABLE
     if "steps" in failed and limiter is Limiter.CPU and _is_starting(mine, said, config):
         limiter = Limiter.UNKNOWN
@@ -140,10 +149,11 @@ def _of_time(
         chosen = [record_more(_largest_unknown(mine), failed, behaviour)]
     confidence = _confidence(checks)
     doubts = () if is_last_recorded(stragglers, rows) else checks
-    outside = outside_steps(unprofiled)
-    chosen = [*outside, *chosen][: config.actions]
-    chosen = [_no_surer(_without_ranks(action, doubts), confidence) for action in chosen]
     step = unprofiled.metrics.get("step_time_ns") if unprofiled else None
+    step_ms = traced_ms if step is None else step.value / _NS_PER_MS
+    outside = [action for action in beside if is_most(action, unprofiled)]
+    chosen = with_those(beside, chosen, step_ms, traced_ms)[: config.actions]
+    chosen = [_no_surer(_without_ranks(action, doubts), confidence) for action in chosen]
     per = PER_STEP if step is None or overhead_ms else PER_TRACED_STEP
     is_whole = any(missing.what == SINGLE_STEPS for missing in causes.abstentions)
     return Verdict(
@@ -151,7 +161,7 @@ def _of_time(
         headline=of_time_outside(outside)
         or of_some_steps(chosen, limiter, traced_ms, is_typical=is_typical)
         or headline(limiter, mine, traced_ms, RECORDED if is_whole else per),
-        step_ms=traced_ms if step is None else step.value / _NS_PER_MS,
+        step_ms=step_ms,
         is_unprofiled=step is not None,
         traced_ms=traced_ms,
         overhead_ms=overhead_ms,

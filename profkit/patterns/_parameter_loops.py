@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from profkit.core.verdict import Evidence
 from profkit.patterns._rows import Chosen, equal, fitting, having
 from profkit.patterns._shapes import shape
 
@@ -13,6 +14,9 @@ GRADIENT = "torch::autograd::AccumulateGrad"
 
 ON_ONE = r"^aten::(?:add|mul|addcmul|addcdiv|sqrt|div|lerp|sub)_?$"
 """Operators by which optimizers that are not fused change one parameter."""
+
+IS_UPDATE: Evidence = {"is_loop_over_parameters": 1}
+"""Evidence of a match that is about such a loop: another one that has it says the same."""
 
 
 def of_parameters(cpu_ops: pd.DataFrame) -> Chosen:

@@ -12,6 +12,9 @@ _LEAST_NS = 100_000
 _BUSY = 1.25
 """Cores in use, of those that operators may use, above which other threads have work as well."""
 
+_QUEUED = 0.1
+"""Share of its time in which a program had no core, above which other programs use the cores."""
+
 
 @pattern(
     title="Fewer threads than cores",
@@ -34,8 +37,9 @@ def match(cpu_ops: pd.DataFrame, processes: pd.DataFrame) -> Match | None:
     may_be_default = threads * ranks * 2 == cores
     if threads * ranks * 2 > cores or (may_be_default and threads > 1):
         return None
-    in_use = float(processes["cpu_ns"].sum() / (processes["end_ns"] - processes["start_ns"]).sum())
-    if in_use > threads * _BUSY:
+    lasted_ns = (processes["end_ns"] - processes["start_ns"]).sum()
+    in_use, queued = (float(processes[name].sum() / lasted_ns) for name in ("cpu_ns", "queued_ns"))
+    if in_use > threads * _BUSY or queued > _QUEUED:
         return None
     of_torch = cpu_ops[having(cpu_ops, "^aten::")]
     # One that lost its core for a while is no long operator.

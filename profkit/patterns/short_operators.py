@@ -5,7 +5,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.core.formatting import duration
-from profkit.patterns._parameter_loops import UPDATE, of_parameters
+from profkit.patterns._parameter_loops import IS_UPDATE, UPDATE, of_parameters
 from profkit.patterns._parameter_loops import advice as loop_advice
 from profkit.patterns._python_calls import OWN_ALONE, innermost_line
 from profkit.patterns._rows import Chosen, called, equal, having, inside, per_step, place, time
@@ -63,7 +63,11 @@ def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Matc
         gain_ns=gain_ns + sum(of_python.values()),
         also=of_python,
         place=str(python_calls["name"][lines].iloc[0]) if lines.any() else place(cpu_ops, chosen),
-        evidence={"operators_per_step": count, "mean_ns": round(mean_ns)},
+        evidence={
+            "operators_per_step": count,
+            "mean_ns": round(mean_ns),
+            **(IS_UPDATE if is_update else {}),
+        },
     )
 
 

@@ -7,8 +7,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.core.verdict import Confidence
+from profkit.patterns._parameter_loops import IS_UPDATE, of_parameters
 from profkit.patterns._parameter_loops import advice as loop_advice
-from profkit.patterns._parameter_loops import of_parameters
 from profkit.patterns._python_calls import (
     MODEL,
     calls_of,
@@ -24,7 +24,8 @@ from profkit.patterns.base import Match, Step, charged, pattern
 
 _TRAINING = rf"{MODEL}|torch/optim/|torch/utils/data/|torch/nn/utils/"
 _MANY, _SHORT_NS = 200, 100_000
-_MOSTLY = 0.5
+_MOSTLY, _ALMOST_ALL = 0.5, 0.95
+_FOR_MANY = "in a loop: call few on whole batches, with a further dimension or `torch.vmap`."
 _PHASES = r"^(?:forward|backward|Optimizer\.step#.*)$"
 
 
@@ -39,13 +40,15 @@ def match(
 ) -> Iterator[Match]:
     """Find functions, and lines of the loop, that take time and call no part of the model.
 
-    What gradients are computed of, such as a loss, is part of it unless it is many operators.
+    What gradients are computed of, such as a loss, is part of it unless it is many operators. So is
+    what calls all of backward, as by `torch.autograd.grad`.
     """
     model = _model(python_calls, cpu_ops)
     if having(causes, "^gpu_", "id").any() or model.empty:
         return
     keys = _keys(python_calls, model)
-    called_by_program = called(cpu_ops)
+    in_backward = equal(cpu_ops, "phase", "backward")
+    called_by_program = called(cpu_ops) & ~in_backward
     said = set()
     for calls in long_lasting(python_calls, keys, step):
         spent = spent_on_cpu(python_calls, calls, cpu_ops, causes)
@@ -54,33 +57,38 @@ def match(
             continue
         said.add(spent.place)
         lie_inside = within(cpu_ops, python_calls[calls]) & equal(cpu_ops, "kind", "operator")
-        inside = cpu_ops[lie_inside]
-        there = int(within(inside, python_calls[calls_of(python_calls, spent.place)]).sum())
+        backward_ns = charged(cpu_ops, in_backward)
+        if 0 < _ALMOST_ALL * backward_ns < charged(cpu_ops, lie_inside & in_backward):
+            continue
+        chosen = lie_inside & called_by_program
+        at_place = python_calls[calls_of(python_calls, spent.place)]
+        there = int(within(cpu_ops[chosen], at_place).sum())
         count = round(there / step.count)
         are_many = count >= _MANY and spent.gain_ns < _SHORT_NS * there
-        if _has_gradients(inside, cpu_ops) and not are_many:
+        if _has_gradients(cpu_ops[lie_inside], cpu_ops) and not are_many:
             continue
+        is_update = are_many and _are_of_parameters(cpu_ops, chosen)
         yield Match(
             cause=spent.cause,
             advice=f"{spent.place} calls {count:,} operators per step, short ones "
-            f"{_for_many(cpu_ops, lie_inside & called_by_program)}"
+            f"{loop_advice(cpu_ops, chosen) if is_update else _FOR_MANY}"
             if are_many
             else f"Do this less often than in every step, or make it cheaper: {spent.place} runs "
             "outside of the calls of modules, backward and optimizer.",
             gain_ns=spent.gain_ns,
             place=spent.place,
-            confidence=Confidence.LOW,
+            confidence=Confidence.MEDIUM if is_update else Confidence.LOW,
             also=spent.also,
-            evidence={"calls_per_step": round(int(calls.sum()) / step.count, 1)},
+            evidence={
+                "calls_per_step": round(int(calls.sum()) / step.count, 1),
+                **(IS_UPDATE if is_update else {}),
+            },
         )
 
 
-def _for_many(cpu_ops: pd.DataFrame, chosen: Chosen) -> str:
-    """Return what to do with the `chosen` operators, which are short and many."""
+def _are_of_parameters(cpu_ops: pd.DataFrame, chosen: Chosen) -> bool:
     beside = chosen & of_parameters(cpu_ops)
-    if beside.sum() > _MOSTLY * chosen.sum():
-        return loop_advice(cpu_ops, beside)
-    return "in a loop: call few on whole batches, with a further dimension or `torch.vmap`."
+    return bool(beside.sum() > _MOSTLY * chosen.sum())
 
 
 def _has_gradients(ops: pd.DataFrame, cpu_ops: pd.DataFrame) -> bool:

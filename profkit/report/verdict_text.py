@@ -204,7 +204,8 @@ def gain(action: Action, traced_ms: float) -> str:
     """Return what an action gains of a traced step, "" where that is not known."""
     if not action.gain_ms:
         return ""
-    if action.gain_ms > traced_ms:  # it is in some steps only, or beside them
+    # It is beside the steps, or in some of them only.
+    if not action.cause or action.gain_ms > traced_ms:
         return f"up to {milliseconds(action.gain_ms)} ms per step less, on average"
     return f"up to {milliseconds(action.gain_ms)} of {milliseconds(traced_ms)} ms less"
 

@@ -222,6 +222,49 @@ def test_steps_that_grow_are_said_before_all_but_the_time_between_steps():
     assert [check for check, *_ in said] == ["growing steps", "steps"]
 
 
+@pytest.mark.parametrize(
+    ("share", "order"), [(0.4, ["", "gpu_idle.python"]), (0.2, ["gpu_idle.python", ""])]
+)
+def test_time_between_steps_is_an_action_among_the_others(share, order):
+    metrics = {
+        "between_steps_share": Metric(value=share, unit="share", title="Between"),
+        "step_time_ns": Metric(value=50e6, unit="ns", title="Step time"),
+    }
+    found = judged(
+        causes=causes({"gpu_computing": 60, "gpu_idle.python": 40}),
+        steps=Result(metrics=metrics),
+        unprofiled=[{"step": 0}],
+    )
+    assert [action.cause for action in found.actions] == order
+    between = next(action for action in found.actions if not action.cause)
+    assert between.title == "Much of the time passes between steps"
+    assert between.gain_ms == pytest.approx(50 * share / (1 - share))
+    assert gain(between, found.traced_ms).endswith("ms per step less, on average")
+
+
+@pytest.mark.parametrize(("grown", "is_said"), [("memory", True), ("", False)])
+def test_steps_that_grow_with_the_memory_are_an_action(grown, is_said):
+    growth = Finding(
+        severity=Severity.WARN,
+        message="Steps grow.",
+        metric="steps.growth_share",
+        value=1.5,
+        unit="share",
+        evidence={"first_ns": 20e6, "last_ns": 50e6},
+    )
+    metrics = {"step_time_ns": Metric(value=35e6, unit="ns", title="Step time")}
+    memory = MemoryVerdict(headline="Grows.", is_growing=bool(grown))
+    found = judged(
+        causes=causes({"gpu_computing": 100}, checks=[("variation", "false", "They vary.", "")]),
+        steps=Result(metrics=metrics, findings=(growth,)),
+        memory_verdict=Result(memory=memory),
+        unprofiled=[{"step": 0}],
+    )
+    titles = [(action.title, action.gain_ms) for action in found.actions]
+    assert (("Steps take longer and longer", 15) in titles) == is_said
+    assert (found.limiter is Limiter.UNSTABLE) != is_said
+
+
 def test_a_little_start_up_is_not_what_the_headline_tells():
     few = ("steps", "false", "1 steady step.", "")
     found = on({"gpu_idle.start_up.cudaFree": 15, "gpu_idle.python": 85}, checks=[few])
@@ -384,6 +427,15 @@ def match(  # noqa: PLR0913 - the parts of a match
     source = "https://docs.pytorch.org"
     also = json.dumps(also)
     return ("name", "Title", cause, advice, gain, place, confidence, source, also, "{}", in_steps)
+
+
+def test_a_loop_over_parameters_is_said_once():
+    seen = [("short_operators", 25), ("work_beside_the_model", 45)]
+    loop = '{"is_loop_over_parameters": 1}'
+    rows = [(name, *match("cpu_operators", gain)[1:-2], loop, "") for name, gain in seen]
+    found = on({"cpu_operators": 60, "python": 40}, matches=rows)
+    patterns = [action.pattern for action in found.actions if action.pattern]
+    assert patterns == ["work_beside_the_model"]
 
 
 def test_a_pattern_takes_the_place_of_the_advice_of_its_cause_and_gains_no_more_than_that():

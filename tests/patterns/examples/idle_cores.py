@@ -17,6 +17,7 @@ PASSED = {
     "a thread for each core": {**FOUND, "processes": [process(operator_threads=4)]},
     "a thread for each physical core": {**FOUND, "processes": [process(operator_threads=2)]},
     "other threads use the cores": {**FOUND, "processes": [process(cpu_ns=5_000_000)]},
+    "other programs use the cores": {**FOUND, "processes": [process(queued_ns=300_000)]},
     "short operators": {**FOUND, "cpu_ops": OPS[1:2] * 9},
     "one of them lost its core": {
         **FOUND,

@@ -36,6 +36,10 @@ PASSED = {
         ],
     },
     "seen once": {**FOUND, "python_calls": FOUND["python_calls"][:3]},
+    "all of backward, as by torch.autograd.grad": {
+        **FOUND,
+        "cpu_ops": [LATE | {"phase": "backward"}, *FOUND["cpu_ops"][1:]],
+    },
     "a loss": {
         **FOUND,
         "cpu_ops": [*FOUND["cpu_ops"], op(400, "MmBackward0", forward=19)],
