@@ -90,7 +90,7 @@ def growing_steps(steps: Result | None) -> Iterator[Trust]:
         yield Trust(check="growing steps", passed=False, message=message)
 
 
-def uneven_steps(steps: Result | None) -> Iterator[Trust]:
+def uneven_steps(steps: Result | None, *, loads_data: bool) -> Iterator[Trust]:
     """Yield the check that fails if unprofiled steps take far more, or less, than the median one.
 
     The batches of several DataLoader workers arrive together: of two workers, each second step
@@ -102,10 +102,15 @@ def uneven_steps(steps: Result | None) -> Iterator[Trust]:
     mean, median = (fmean(float(row[name]) for row in rows) for name in ("mean_ns", "median_ns"))
     if max(mean, median) <= UNEVEN * min(mean, median):
         return
+    why = (
+        ", or the batches of several DataLoader workers come together"
+        if loads_data
+        else ", or the program does more in some of them"
+    )
     message = (
         f"Unprofiled steps are uneven, so their mean counts, {duration(mean)}, and not the median, "
         f"{duration(median)}: many are far slower than others, as where other programs have the "
-        "cores, or the batches of several DataLoader workers come together."
+        f"cores{why}."
         if is_mean_of_uneven(steps.metrics.get("step_time_ns"))
         else f"A few unprofiled steps are so slow that the mean is {duration(mean)}, and the step "
         f"time, the median, {duration(median)}."

@@ -127,7 +127,11 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     traced_ms = causes.metrics["step_ms"].value - overhead_ms
     mine = [_cause(row, traced_ms) for row in rows if row["rank"] == rank]
     mine = with_late_rank(mine, rows, rank, stragglers, others.flops)
-    of_steps = between_steps(unprofiled), growing_steps(unprofiled), uneven_steps(unprofiled)
+    of_steps = (
+        between_steps(unprofiled),
+        growing_steps(unprofiled),
+        uneven_steps(unprofiled, loads_data=any("loading_data" in one.id for one in mine)),
+    )
     checks = [*itertools.chain(*of_steps), *map(_trust, _rows(causes, "trust"))]
     silent = {silenced for check in checks for silenced in check.silences}
     spoken = [cause for cause in mine if not silent & set(names.parts_of(cause.id))]

@@ -18,8 +18,9 @@ def match(causes: pd.DataFrame, step: Step) -> Match | None:
         return None
     return Match(
         cause=found.id,
-        advice='Run with `TORCH_LOGS="recompiles"` to see what changed; mark sizes that vary with '
-        "`torch._dynamo.mark_dynamic(tensor, dimension)` or `torch.compile(dynamic=True)`.",
+        advice="Mark sizes that vary: `torch.compile(dynamic=True)`, or "
+        "`torch._dynamo.mark_dynamic(tensor, dimension)`; "
+        '`TORCH_LOGS="recompiles"` shows what changed.',
         gain_ns=found.gain_ns,
         place=found.place,
         confidence=Confidence.HIGH,

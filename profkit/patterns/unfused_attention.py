@@ -27,6 +27,12 @@ _CALL_WITHOUT = (
 )
 """Of the module of PyTorch, which computes the scores to return their mean."""
 
+_LEAVE_FAST_PATH = (
+    "Call `torch.backends.mha.set_fastpath_enabled(False)`, and `nn.MultiheadAttention` with "
+    "`need_weights=False`{}: it then uses `scaled_dot_product_attention`, which keeps no matrix of "
+    "scores in memory, and the fast path for inference does not on a CPU."
+)
+
 
 @pattern(
     title="Unfused attention",
@@ -49,10 +55,12 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     in_module = bool(inside(cpu_ops, having(cpu_ops, _OF_MODULE))[found].all())
     drops = kernels.empty and (between & having(cpu_ops, _DROPOUT)).any()
     use = _USE_WITHOUT_DROPOUT if drops else _USE
+    if in_module:
+        use = _LEAVE_FAST_PATH if kernels.empty else _CALL_WITHOUT
     widest = max((shape(str(text)) for text in cpu_ops["input_shapes"][found]), default=[])
     return Match(
         cause=cause(cpu_ops, inside(cpu_ops, found), kernels),
-        advice=(_CALL_WITHOUT if in_module else use).format(f" in {where}" if where else ""),
+        advice=use.format(f" in {where}" if where else ""),
         gain_ns=time(cpu_ops, chosen, kernels) - staying_ns,
         place=where,
         confidence=Confidence.HIGH,

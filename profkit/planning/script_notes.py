@@ -42,7 +42,7 @@ def repeated(runs: Iterable[Run], tools: Mapping[str, ToolPlan]) -> Iterator[str
     captures = sum(tools[name].repeats for name in names)
     if captures > 1:
         yield (
-            f"each of the {captures} captures runs the whole script: what it writes, such as"
+            f"the script runs once for each of the {captures} captures: what it writes, such as"
             " checkpoints, it writes each time"
         )
 

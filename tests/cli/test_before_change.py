@@ -66,7 +66,7 @@ def test_captures_of_the_same_program_have_no_before(run):
 
 @pytest.mark.usefixtures("run")
 def test_what_a_program_writes_again_is_said_where_it_runs_again():
-    of_captures = "each of the 2 captures runs the whole script"
+    of_captures = "the script runs once for each of the 2 captures"
     dag = planned()
     assert [note for note in notes_on_jobs(dag) if note.startswith(of_captures)]
     baseline, profiled = dag.captures_of(dag.plan.runs[0])

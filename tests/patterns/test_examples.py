@@ -55,14 +55,19 @@ def test_what_a_collate_function_calls_may_be_another_pattern(collates_ns, encod
     assert (match.gain_ns, match.confidence) == (80_000, confidence)
 
 
-def test_the_attention_of_pytorchs_own_module_is_called_without_weights():
+@pytest.mark.parametrize(
+    ("kernels", "advice"),
+    [
+        (unfused_attention.KERNELS, "Call `nn.MultiheadAttention` with `need_weights=False` in "),
+        ((), "Call `torch.backends.mha.set_fastpath_enabled(False)`, and `nn.MultiheadAttention`"),
+    ],
+    ids=["GPU", "CPU"],
+)
+def test_the_attention_of_pytorchs_own_module_is_called_without_weights(kernels, advice):
     whole = op(-1, "aten::_native_multi_head_attention") | {"end_ns": 4_000}
-    ops = [whole, *[row | {"parent": -1} for row in unfused_attention.OPS]]
-    (match,) = found(
-        patterns()["unfused_attention"], cpu_ops=ops, kernels=unfused_attention.KERNELS
-    )
-    words = "Call `nn.MultiheadAttention` with `need_weights=False` in model.py(7): forward:"
-    assert match.advice.startswith(words)
+    ops = [whole, *[row | {"parent": -1, "charged_ns": 50_000} for row in unfused_attention.OPS]]
+    (match,) = found(patterns()["unfused_attention"], cpu_ops=ops, kernels=kernels)
+    assert match.advice.startswith(advice)
 
 
 def test_the_first_batch_of_an_epoch_waits_for_workers_that_start():

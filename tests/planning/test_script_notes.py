@@ -54,7 +54,7 @@ def test_what_a_script_repeats_in_each_capture_is_said_once():
     of_train = run({"workload": {"name": "train"}}, plans)
     (note,) = repeated([of_script, of_script, of_train], plans)
     assert note == (
-        "each of the 8 captures runs the whole script: what it writes, such as checkpoints, it"
+        "the script runs once for each of the 8 captures: what it writes, such as checkpoints, it"
         " writes each time"
     )
     assert list(repeated([of_train], plans)) == []

@@ -1,0 +1,24 @@
+"""What is said of steps whose mean is far from their median."""
+
+import numpy as np
+import pytest
+
+from profkit.analyze._uneven_steps import uneven_steps
+from profkit.analyze.shared.step_times import BASELINE, step_time_title
+from profkit.core.result import Metric, Result, Table
+
+
+@pytest.mark.parametrize(
+    ("loads_data", "why"),
+    [
+        (True, "the batches of several DataLoader workers come together"),
+        (False, "the program does more in some of them"),
+    ],
+)
+def test_workers_are_suspected_only_where_data_is_loaded(loads_data, why):
+    table = Table(title="", columns=("mean_ns", "median_ns"), rows=((90e6, 20e6), (70e6, 20e6)))
+    step = Metric(value=80e6, unit="ns", title=step_time_title(BASELINE, np.mean))
+    steps = Result(metrics={"step_time_ns": step}, tables={"per_repeat": table})
+    (check,) = uneven_steps(steps, loads_data=loads_data)
+    assert check.message.endswith(f"or {why}.")
+    assert "80 ms, and not the median, 20 ms" in check.message
