@@ -48,7 +48,7 @@ _ADVICE = {
 _OF_LAYERS = ("allreduce", "allgather", "reduce_scatter")
 
 
-def is_mostly_waiting(evidence: Mapping[str, str | int | float]) -> bool:
+def is_mostly_waiting(evidence: Mapping[str, str | int | float | bool]) -> bool:
     """Tell whether calls take far longer than others of their kind and size, so that they wait."""
     return float(evidence.get("at_best_share", 1.0)) < _MOSTLY
 

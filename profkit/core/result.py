@@ -50,7 +50,7 @@ class Finding:
     unit: str
     """Unit as in column suffixes: ns, bytes, share (0 to 1), percent, count, ratio..."""
 
-    evidence: dict[str, str | int | float] = field(default_factory=dict)
+    evidence: dict[str, str | int | float | bool] = field(default_factory=dict)
     """Where it was seen (rank, step, operator, table), so that it can be checked."""
 
     advice: str = ""

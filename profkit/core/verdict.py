@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-Evidence = dict[str, str | int | float]
+Evidence = dict[str, str | int | float | bool]
 """Named numbers and words by which a sentence can be checked; units are suffixes of the names."""
 
 

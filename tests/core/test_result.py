@@ -19,7 +19,14 @@ DOCUMENT = Document(
     summary="S.",
     result=Result(
         findings=(
-            Finding(severity=Severity.BAD, message="m", metric="a.b", value=1.5, unit="share"),
+            Finding(
+                severity=Severity.BAD,
+                message="m",
+                metric="a.b",
+                value=1.5,
+                unit="share",
+                evidence={"kernel": "k", "calls": 2, "share": 0.5, "in_graph": True},
+            ),
         )
     ),
     provenance=Provenance(settings={"x": [1]}, modules={}, packages={}, inputs={}),

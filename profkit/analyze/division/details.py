@@ -212,7 +212,7 @@ def _blocked(rank: RecordedRank, charged: NDArray[np.int64], name: str, detail: 
         detail.evidence["operator"] = str(rank.ops["name"].iloc[int(of_op.argmax())])
 
 
-def per_step(evidence: Mapping[str, str | int | float], steps: int) -> Evidence:
+def per_step(evidence: Mapping[str, str | int | float | bool], steps: int) -> Evidence:
     """Return counts and sizes as means of a step."""
     return {
         f"{key}_per_step" if key in _COUNTED else key: (
