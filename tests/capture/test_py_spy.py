@@ -108,7 +108,8 @@ def test_the_exit_status_is_that_of_the_program_however_it_ended(tmp_path, mode,
         "record": ["--format=speedscope", f"--output={tmp_path}/x"],
         "dump": [f"--out={tmp_path}/x", "--period-s=9"],
     }
-    code = f"import os, sys, time; time.sleep(0.1); {last}"
+    # Long enough for the recorder to find it on a busy machine.
+    code = f"import os, sys, time; time.sleep(0.5); {last}"
     command = [*PROGRAM, mode, *options[mode], "--", sys.executable, "-c", code]
     assert subprocess.run(command, check=False, timeout=LIMIT_S).returncode == ENDS[last]
 
