@@ -6,14 +6,16 @@ import pandas as pd
 from profkit.analyze.division.partition import spans_of
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import intervals
-from profkit.analyze.shared.glob_match import matching, texts
+from profkit.analyze.shared.glob_match import categorical, matching, texts
 from profkit.analyze.shared.intervals import Intervals
+from profkit.analyze.shared.step_windows import grouped
 from profkit.core.verdict import Evidence
 
 COLUMNS = ("kind", "operation", "group", "size_bytes", "dtype", "start_ns", "end_ns")
 """Of `collectives`, besides rank and repeat."""
 
-_ALIKE = ["operation", "group", "size_bytes", "dtype"]
+_SIZE = "size_bytes"
+_ALIKE = ("operation", "group", _SIZE, "dtype")
 _MOSTLY = 0.5
 _FEWEST = 3
 """Calls alike of which the fastest says what the others could take."""
@@ -49,14 +51,19 @@ def _of_messages(rows: pd.DataFrame, exposed: "pd.Series[int]") -> Evidence:
     That is the share of their time that is left if each is as fast as the fastest of its kind and
     size, and the time of the fastest of those that take most.
     """
-    length = rows["end_ns"] - rows["start_ns"]
-    alike = length.groupby([rows[name] for name in _ALIKE], observed=True)
-    fastest, calls = alike.transform("min"), alike.transform("size")
-    at_best = np.where(calls >= _FEWEST, np.minimum(exposed, fastest), exposed)
-    most = int(exposed.to_numpy(np.int64).argmax())
-    size = int(rows["size_bytes"].iloc[most])
+    span = spans_of(rows)
+    length, times = span[:, 1] - span[:, 0], exposed.to_numpy(np.int64)
+    # Numbered by value: to group by columns of text takes pandas milliseconds a rank.
+    values = [categorical(rows[name]).codes if name != _SIZE else rows[name] for name in _ALIKE]
+    alike, head = grouped([np.asarray(value) for value in values])
+    fastest = np.full(len(head), np.iinfo(np.int64).max)
+    np.minimum.at(fastest, alike, length)
+    has_few = np.bincount(alike)[alike] < _FEWEST
+    at_best = np.where(has_few, times, np.minimum(times, fastest[alike]))
+    most = int(times.argmax())
+    size = int(rows[_SIZE].iloc[most])
     return {
-        "at_best_share": round(float(at_best.sum() / exposed.sum()), 3),
-        "fastest_ns": int(fastest.iloc[most]),
+        "at_best_share": round(float(at_best.sum() / times.sum()), 3),
+        "fastest_ns": int(fastest[alike[most]]),
         **({"message_bytes": size} if size >= 0 else {}),
     }
