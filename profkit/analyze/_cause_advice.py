@@ -119,7 +119,7 @@ def _late(cause: Cause) -> str:
         if times := cause.evidence.get("times_the_flops"):
             return (
                 f"Give all ranks equal work: {late} has {times:.3g} times the FLOPs of others, as "
-                f"of longer sequences, larger batches or more layers; {did}."
+                f"with longer sequences, larger batches or more layers; {did}."
             )
         first = f"Fix {late} first{f': {did}' if did else ''}."
         if host := cause.evidence.get("late_host"):

@@ -86,7 +86,7 @@ def _with_more_work(
     late = waiting.evidence["late_rank"]
     own, most = work.get(rank, 0.0), work.get(late, 0.0)
     computing = sum(one.ms_per_step for one in mine if one.id in _COMPUTING)
-    # A rank whose host is slow waits for nobody either, with as much work as the others.
+    # A rank on a slow host comes last too, with as much work as the others.
     if own <= 0 or (most / own - 1) * computing < _MOST * waiting.ms_per_step:
         return waiting
     further = (sum(work.values()) / len(work) / own - 1) * computing

@@ -117,12 +117,10 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     next. Without a GPU, operators come before communication, and Python is the rest.
     """
     recorded = _recorded(cpu_ops, kernels, runtime_calls)
-    if not recorded["cpu_ops"] + recorded["kernels"]:
-        return Result.abstain("causes", _NOTHING)
     on_cpu = operator_spans(cpu_ops)
     on_gpu, launched = divided_ranks.placed_spans(kernels, runtime_calls)
     if on_cpu.empty and on_gpu.empty:
-        return Result.abstain("causes", _MISPLACED)
+        return Result.abstain("causes", _MISPLACED if recorded["kernels"] else _NOTHING)
     found = periods(watched(steps, on_cpu, on_gpu, collectives), on_cpu, on_gpu, config.skip_first)
     if found.rows.empty:
         return Result.abstain("causes", "what was recorded took no time")

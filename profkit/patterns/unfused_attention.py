@@ -30,7 +30,7 @@ _CALL_WITHOUT = (
 _LEAVE_FAST_PATH = (
     "Call `torch.backends.mha.set_fastpath_enabled(False)`, and `nn.MultiheadAttention` with "
     "`need_weights=False`{}: it then uses `scaled_dot_product_attention`, which keeps no matrix of "
-    "scores in memory, and the fast path for inference does not on a CPU."
+    "scores in memory. On a CPU the fast path for inference does not use it."
 )
 
 

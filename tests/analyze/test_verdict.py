@@ -201,20 +201,23 @@ def test_where_most_time_passes_between_steps_that_is_the_answer(share, is_most)
     assert (shown[:1] == ["up to 400 ms per step less, on average"]) == is_most
 
 
+GROWTH = Finding(
+    severity=Severity.WARN,
+    message="Steps grow.",
+    metric="steps.growth_share",
+    value=1.5,
+    unit="share",
+    evidence={"first_ns": 20e6, "last_ns": 50e6},
+    advice="Record later steps.",
+)
+
+
 def test_steps_that_grow_are_said_before_all_but_the_time_between_steps():
     metrics = {"step_time_ns": Metric(value=80e6, unit="ns", title="")}
-    grown = Finding(
-        severity=Severity.WARN,
-        message="Steps grow.",
-        metric="steps.growth_share",
-        value=0.5,
-        unit="share",
-        advice="Record later steps.",
-    )
     few = ("steps", "false", "1 steady step.", "")
     found = judged(
         causes=causes({"python": 100}, checks=[few]),
-        steps=Result(metrics=metrics, findings=(grown,)),
+        steps=Result(metrics=metrics, findings=(GROWTH,)),
         unprofiled=[{"step": 0}],
     )
     said = [(check.check, check.passed, check.message) for check in found.trust]
@@ -244,19 +247,11 @@ def test_time_between_steps_is_an_action_among_the_others(share, order):
 
 @pytest.mark.parametrize(("grown", "is_said"), [("memory", True), ("", False)])
 def test_steps_that_grow_with_the_memory_are_an_action(grown, is_said):
-    growth = Finding(
-        severity=Severity.WARN,
-        message="Steps grow.",
-        metric="steps.growth_share",
-        value=1.5,
-        unit="share",
-        evidence={"first_ns": 20e6, "last_ns": 50e6},
-    )
     metrics = {"step_time_ns": Metric(value=35e6, unit="ns", title="Step time")}
     memory = MemoryVerdict(headline="Grows.", is_growing=bool(grown))
     found = judged(
         causes=causes({"gpu_computing": 100}, checks=[("variation", "false", "They vary.", "")]),
-        steps=Result(metrics=metrics, findings=(growth,)),
+        steps=Result(metrics=metrics, findings=(GROWTH,)),
         memory_verdict=Result(memory=memory),
         unprofiled=[{"step": 0}],
     )

@@ -162,7 +162,7 @@ function pressed(event) {
   // The keys of the page are not those of a dialog in front of it, which Escape closes.
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector(":modal")) return;
   if (target instanceof HTMLInputElement || target instanceof HTMLSelectElement) return;
-  // The event of a new hash comes later than the next key of a quick hand.
+  // A key that comes soon is heard before the event of the hash that another has just set.
   if (location.hash !== hashOf(current)) follow();
   const views = viewsOf(current.run);
   /** @type {Record<string, () => void>} */
