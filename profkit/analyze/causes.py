@@ -22,13 +22,11 @@ from profkit.analyze.division.profiler_overhead import (
 from profkit.analyze.division.rank_causes import (
     Divided,
     RankCauses,
-    all_parts,
     by_step_of,
     decisive,
-    divided_of,
-    kept_of,
     one_by_one,
     tree_of,
+    with_shown,
 )
 from profkit.analyze.division.unrecorded_gpu import known_anyway, unrecorded_gpu
 from profkit.analyze.shared.large_table import LargeTable
@@ -85,7 +83,8 @@ class Config(Settings):
 
     most_ranks: PositiveInt = 64
     """Ranks whose causes are divided among modules, operators, lines and kernels; more take time
-    and memory. Of more ranks half are those whose steps differ most, and that of the verdict."""
+    and memory. Of more ranks half are those whose steps differ most; that of the verdict, and the
+    one it waits for, are among them."""
 
 
 @analysis(title="Causes")
@@ -131,8 +130,9 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     tables |= {"python": python, **divided_ranks.of_collectives(collectives, matched)}
     chosen, count = _with_parts(found, config.most_ranks)
     ranks = one_by_one(found, tables, chosen, keeps_all=_are_few(python, recorded))
-    shown = decisive(traced := tree_of(ranks))
-    of_shown = kept_of(shown, ranks) or divided_of(shown, found, tables)
+    shown = decisive(tree_of(ranks))
+    ranks, of_shown = with_shown(shown, ranks, found, tables)
+    traced = tree_of(ranks)
     seen = trust.Seen(
         periods=found,
         matched=matched,
@@ -147,8 +147,9 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     known = {"hardware": hardware, "behaviour": behaviour, "steps": steps, "devices": devices}
     known |= {"annotations": annotations, "collectives": collectives, "processes": processes}
     matching = _matches(of_shown[0], traced, rows, known | {"sampled_steps": sampled_steps})
-    missing = (*_abstentions(found.problem), *left_out(_PARTS, sorted({*chosen, shown}), count))
-    return _result(rows, shown, ranks, of_shown, matching, trust.checks(seen), missing, config)
+    in_full = [one.number for one in ranks if one.parts]
+    missing = (*_abstentions(found.problem), *left_out(_PARTS, in_full, count))
+    return _result(rows, shown, ranks, matching, trust.checks(seen), missing, config)
 
 
 def _of_ranks(
@@ -260,14 +261,13 @@ def _result(  # noqa: PLR0913, PLR0917 (what the tables are made of)
     rows: pd.DataFrame,
     shown: int,
     ranks: Sequence[RankCauses],
-    of_shown: Sequence[Divided],
     found_patterns: pd.DataFrame,
     checks: Sequence[Trust],
     missing: tuple[Abstention, ...],
     config: Config,
 ) -> Result:
     by_step = by_step_of(ranks)
-    consist = pd.concat(list(all_parts(ranks, of_shown)), ignore_index=True)
+    consist = pd.concat([part for one in ranks for part in one.parts], ignore_index=True)
     of_ranks = _ranks(by_step, ranks, shown)
     counts = [str(name) for name in by_step if str(name).endswith("_ns")]
     trusted = pd.DataFrame(

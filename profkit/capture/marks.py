@@ -17,6 +17,7 @@ from profkit.core.bounds import NonNegativeInt, PositiveInt
 
 _SUFFIX = ".marks.jsonl"
 _STEP = "step#"
+_text = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -181,7 +182,3 @@ def _numbers(call: Call, times: tuple[int, int] | None, begin_ns: int) -> Iterat
     yield end_ns - start_ns
     if times and start_ns != call.call_ns:
         yield start_ns - call.call_ns
-
-
-def _text(values: object) -> str:
-    return json.dumps(values, separators=(",", ":"))

@@ -906,15 +906,18 @@ def test_exposed_communication_says_what_calls_of_its_size_take_at_best():
     assert (evidence["message_bytes"], evidence["fastest_ns"]) == (100, 10_000)
 
 
-def test_who_waits_in_a_collective_is_told_from_who_is_waited_for():
+def arriving(*arrivals_us):
+    """Return the tables of ranks that come to one collective at these times, which ends at 900."""
+
     def on(rank, arrives_us):
         collective = {"collective": 0, "operation": "allreduce", "group": "g", "sequence": 1}
-        allreduce = at(arrives_us, 900, rank=rank, kind="device", group_size=2, **collective)
+        collective |= {"group_size": len(arrivals_us), "correlation": 2, "op": 0, "name": "nccl"}
+        allreduce = at(arrives_us, 900, rank=rank, kind="device", **collective)
         del allreduce["tid"]
         return {
             "steps": [step(0, 1000, rank=rank)],
             "cpu_ops": [op(0, 0, 1000, rank=rank)],
-            "collectives": [{**allreduce, "correlation": 2, "op": 0, "name": "nccl"}],
+            "collectives": [allreduce],
             "kernels": [
                 kernel(1, 10, 300, rank=rank),
                 kernel(2, arrives_us, 900, "ncclDevKernel", "communication", rank=rank),
@@ -925,8 +928,12 @@ def test_who_waits_in_a_collective_is_told_from_who_is_waited_for():
             ],
         }
 
-    both = [on(0, 400), on(1, 800)]
-    result = divided(**{name: both[0][name] + both[1][name] for name in both[0]})
+    ranks = [on(rank, arrives_us) for rank, arrives_us in enumerate(arrivals_us)]
+    return {name: [row for rank in ranks for row in rank[name]] for name in ranks[0]}
+
+
+def test_who_waits_in_a_collective_is_told_from_who_is_waited_for():
+    result = divided(**arriving(400, 800))
     assert times(result, 0)["exposed_communication.waiting"] == 400
     assert times(result, 1).get("exposed_communication.waiting", 0) == 0
     assert {times(result, rank)["exposed_communication.transfer"] for rank in (0, 1)} == {100}
@@ -1170,7 +1177,24 @@ def test_of_many_ranks_some_and_that_of_the_verdict_have_parts():
     assert {row["rank"] for row in rows(whole, "parts")} == {0, 1, 2, 3}
     kept = [row for row in rows(whole, "parts") if row["rank"] in (0, 3)]
     assert rows(some, "parts") == kept
-    assert rows(some, "causes") == rows(whole, "causes")
+    assert [tree(some, rank) for rank in (0, 3)] == [tree(whole, rank) for rank in (0, 3)]
+    times_of = [
+        {cause: row["ms_per_step"] for cause, row in tree(result, 1).items()}
+        for result in (some, whole)
+    ]
+    assert times_of[0].items() < times_of[1].items()
+    assert rows(some, "by_step") == rows(whole, "by_step")
     assert [one.what for one in some.abstentions] == ["modules, operators and lines of 2 ranks"]
     one = divided(**every, most_ranks=1)
     assert {row["rank"] for row in rows(one, "parts")} == {0, 3}
+
+
+def test_of_many_ranks_the_one_that_the_verdict_waits_for_has_parts_too():
+    waiting = arriving(600, 400, 800, 700)
+    whole, some = divided(**waiting), divided(**waiting, most_ranks=1)
+    assert {row["rank"] for row in rows(some, "parts")} == {0, 1, 2}
+    assert [tree(some, rank) for rank in (0, 1, 2)] == [tree(whole, rank) for rank in (0, 1, 2)]
+    assert tree(some, 1)["exposed_communication.waiting"]["ms_per_step"] == 0.4
+    assert [one.reason.partition(":")[0] for one in some.abstentions] == [
+        "ranks 0, 1, 2 stand for all 4"
+    ]

@@ -45,10 +45,9 @@ def details(rank: RecordedRank, time: Partition, spent: Mapping[str, Spent]) -> 
     `spent` says for those of CPU threads where these spent it.
     """
     rank.tidy()
-    totals = {name: intervals.total(time.spans(name)) for name in time.parts}
     whole = intervals.total(intervals.union(rank.windows))
-    found = {name: Detail(time_ns=total) for name, total in totals.items()}
-    worth = [name for name, total in totals.items() if total > _LEAST_PART * whole]
+    found = undetailed(time)
+    worth = [name for name, detail in found.items() if detail.time_ns > _LEAST_PART * whole]
     work, calls = charges.of_kernels(rank, time), charges.of_calls(rank, time)
     for name in worth:
         rank.tidy()
@@ -79,6 +78,11 @@ def details(rank: RecordedRank, time: Partition, spent: Mapping[str, Spent]) -> 
             if name.rpartition(".")[2] == PYTHON:
                 found |= _python(name, detail, time.spans(name), spent[name], whole)
     return found
+
+
+def undetailed(time: Partition) -> dict[str, Detail]:
+    """Return the causes of `time` by id, without what they consist of."""
+    return {name: Detail(time_ns=intervals.total(time.spans(name))) for name in time.parts}
 
 
 def _python(

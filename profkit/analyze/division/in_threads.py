@@ -48,7 +48,7 @@ class Spent:
     """Of operators that compute."""
 
     operators: OperatorSums = field(default_factory=OperatorSums)
-    """Of all threads, if the parts of the cause are asked for."""
+    """Of all threads."""
 
     @property
     def places(self) -> list[places.Place]:
@@ -56,7 +56,7 @@ class Spent:
         return self.lines or places.ranked(self.by_place)
 
 
-def spent_in_threads(rank: RecordedRank, time: Partition, *, has_parts: bool) -> dict[str, Spent]:
+def spent_in_threads(rank: RecordedRank, time: Partition) -> dict[str, Spent]:
     """Return where each cause of `time` was spent that is time of CPU threads."""
     found = {
         cause: Spent(
@@ -67,7 +67,7 @@ def spent_in_threads(rank: RecordedRank, time: Partition, *, has_parts: bool) ->
     }
     within = charges.of_operators(rank, time)
     program = places.threads(rank)
-    threads = [*dict.fromkeys([*program, *rank.roles.threads])] if has_parts else program
+    threads = [*dict.fromkeys([*program, *rank.roles.threads])]
     for part in rank.in_parts():
         of_program = np.isin(part.op_threads, program)
         for cause, spent in found.items():
@@ -75,7 +75,7 @@ def spent_in_threads(rank: RecordedRank, time: Partition, *, has_parts: bool) ->
             own = charges.of_threads(part, spans, threads)
             if cause == cpu.COMPUTING:
                 own[~part.works] = 0
-            if has_parts and not spent.lines:
+            if not spent.lines:
                 spent.operators.add(part, own)
             if cause != cpu.COMPUTING:
                 own[~of_program] = 0

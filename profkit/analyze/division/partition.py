@@ -53,6 +53,8 @@ def spans_of(rows: pd.DataFrame, which: NDArray[Any] | slice = slice(None)) -> I
 
 def union_of_rows(rows: pd.DataFrame, which: NDArray[np.bool_]) -> Intervals:
     """Return the union of the intervals of `which` rows of any table."""
+    if not which.any():
+        return intervals.nothing()
     start, end = (rows[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
     found = [
         intervals.union(intervals.intervals(start[block][which[block]], end[block][which[block]]))

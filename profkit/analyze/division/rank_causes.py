@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.analyze.division import divided_ranks, gpu, names
-from profkit.analyze.division.details import Detail, details, per_step
+from profkit.analyze.division.details import Detail, details, per_step, undetailed
 from profkit.analyze.division.in_threads import Spent, spent_in_threads
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.parts import parts
@@ -43,7 +43,7 @@ class Divided:
     rank: RecordedRank
     time: Partition
     spent: dict[str, Spent]
-    """Where CPU threads spent it, by cause."""
+    """Where CPU threads spent it, by cause; nothing of a rank that is not divided in full."""
 
     details: dict[str, Detail]
 
@@ -73,7 +73,7 @@ class RankCauses:
     """See `queued_share`; the largest of its repeats."""
 
     parts: list[pd.DataFrame]
-    """Of each repeat; none of a rank that is not among those whose parts are kept."""
+    """Of each repeat; none of a rank that is not divided in full."""
 
     whole: list[Divided]
     """Its recordings, if they need not be divided anew when it is shown: it is the only rank, or
@@ -83,71 +83,89 @@ class RankCauses:
 def divided(
     found: Periods,
     tables: Mapping[str, pd.DataFrame | LargeTable],
-    with_parts: Container[int] | None = None,
+    in_full: Container[int] | None = None,
 ) -> Iterator[Divided]:
     """Yield the recordings of each rank, one after another, with their causes.
 
-    Those of `with_parts`, or all, have what is needed to tell their parts.
+    Those of the ranks `in_full`, or of all, say what each cause consists of, and where it is.
     """
     for rank, time in divided_ranks.divided(found, tables):
-        has_parts = with_parts is None or rank.where[0] in with_parts
-        spent = spent_in_threads(rank, time, has_parts=has_parts)
-        causes = details(rank, time, spent)
+        if in_full is None or rank.where[0] in in_full:
+            spent = spent_in_threads(rank, time)
+            causes = details(rank, time, spent)
+        else:
+            spent, causes = {}, undetailed(time)
         rank.tidy()
         yield Divided(rank=rank, time=time, spent=spent, details=causes)
         del rank, time, spent, causes  # before the next one is read
 
 
-def divided_of(
-    rank: int, found: Periods, tables: Mapping[str, pd.DataFrame | LargeTable]
-) -> list[Divided]:
-    """Return the recordings of one `rank` with their causes."""
-    rows = found.rows[(found.rows["rank"] == rank).to_numpy()]
-    return list(divided(replace(found, rows=rows), tables))
-
-
 def one_by_one(
     found: Periods,
     tables: Mapping[str, pd.DataFrame | LargeTable],
-    chosen: Sequence[int],
+    chosen: Collection[int],
     *,
     keeps_all: bool,
 ) -> list[RankCauses]:
-    """Return what is kept of each rank: the parts of `chosen` ones, and all of the only one.
+    """Return what is kept of each rank; of the `chosen` ones in full, and all of the only one.
 
-    Where it `keeps_all`, all of each: several times the memory of the tables.
+    Where it `keeps_all`, all of each chosen one: several times the memory of its tables.
     """
     ranks = []
-    recordings = divided(found, tables, None if keeps_all else chosen)
+    recordings = divided(found, tables, chosen)
     repeats = found.rows.groupby("rank")["repeat"].nunique()
+    keeps_all = keeps_all or len(repeats) == 1
     for number, count in zip(repeats.index.tolist(), repeats.tolist(), strict=True):
         of_rank = list(islice(recordings, count))
-        kept_parts = [one.parts() for one in of_rank] if number in chosen else []
-        ranks.append(
-            RankCauses(
-                number=number,
-                rows=_rows(of_rank),
-                by_step=[_by_step(one) for one in of_rank],
-                launching_ns=np.sum([one.rank.launching_ns for one in of_rank], axis=0),
-                queued=max(queued_share(one.rank) for one in of_rank),
-                parts=kept_parts,
-                whole=of_rank if keeps_all or len(repeats) == 1 else [],
-            )
-        )
+        kept = _kept(of_rank, in_full=number in chosen)
+        ranks.append(replace(kept, whole=of_rank) if keeps_all and number in chosen else kept)
         del of_rank
     return ranks
 
 
-def kept_of(rank: int, ranks: Sequence[RankCauses]) -> list[Divided]:
-    """Return the recordings that are kept of one of `ranks`, by its number."""
-    return next(one.whole for one in ranks if one.number == rank)
+def _kept(of_rank: Sequence[Divided], *, in_full: bool) -> RankCauses:
+    return RankCauses(
+        number=of_rank[0].rank.where[0],
+        rows=_rows(of_rank),
+        by_step=[_by_step(one) for one in of_rank],
+        launching_ns=np.sum([one.rank.launching_ns for one in of_rank], axis=0),
+        queued=max(queued_share(one.rank) for one in of_rank),
+        parts=[one.parts() for one in of_rank] if in_full else [],
+        whole=[],
+    )
 
 
-def all_parts(ranks: Sequence[RankCauses], shown: Sequence[Divided]) -> Iterator[pd.DataFrame]:
-    """Yield the parts of each rank that has them, and of the one that is shown."""
-    for one in ranks:
-        is_shown = one.number == shown[0].rank.where[0]
-        yield from one.parts or (recording.parts() for recording in shown if is_shown)
+def with_shown(
+    shown: int,
+    ranks: Sequence[RankCauses],
+    found: Periods,
+    tables: Mapping[str, pd.DataFrame | LargeTable],
+) -> tuple[list[RankCauses], list[Divided]]:
+    """Return the `ranks`, and the recordings of the one that is `shown`.
+
+    That one and the rank for which it waits most are there in full, also if they were not chosen.
+    """
+    by_number = {one.number: one for one in ranks}
+    of_shown = by_number[shown].whole or _divided_of(shown, found, tables)
+    if not by_number[shown].parts:
+        by_number[shown] = _kept(of_shown, in_full=True)
+    late = _late_rank(by_number[shown].rows)
+    if late in by_number and not by_number[late].parts:
+        by_number[late] = _kept(_divided_of(late, found, tables), in_full=True)
+    return [*by_number.values()], of_shown
+
+
+def _divided_of(
+    rank: int, found: Periods, tables: Mapping[str, pd.DataFrame | LargeTable]
+) -> list[Divided]:
+    rows = found.rows[(found.rows["rank"] == rank).to_numpy()]
+    return list(divided(replace(found, rows=rows), tables))
+
+
+def _late_rank(rows: Sequence[Mapping[str, Any]]) -> int:
+    """Return the rank that is waited for most, -1 if there is none."""
+    waiting = (json.loads(row["evidence"]) for row in rows if row["id"] == _WAITING)
+    return next((int(evidence.get("late_rank", -1)) for evidence in waiting), -1)
 
 
 def decisive(rows: pd.DataFrame) -> int:

@@ -59,7 +59,7 @@ def _is_union(spans: Intervals) -> bool:
 
 
 def _union(spans: Intervals) -> Intervals:
-    if _is_union(spans):
+    if not len(spans) or _is_union(spans):
         return spans
     filled = spans[:, 1] > spans[:, 0]
     spans = spans if filled.all() else spans[filled]
@@ -79,6 +79,8 @@ def _union(spans: Intervals) -> Intervals:
 def intersection(left: Intervals, right: Intervals) -> Intervals:
     """Return the intersection of two unions, as a union. O(n log m) for n in the smaller one."""
     few, many = (left, right) if len(left) < len(right) else (right, left)
+    if not len(few):
+        return nothing()
     if len(many) <= _ROWS_AT_ONCE:
         return _intersection(few, many)
     found = [_intersection(_near(few, many[rows]), many[rows]) for rows in blocks(len(many))]
@@ -102,6 +104,8 @@ def _intersection(few: Intervals, many: Intervals) -> Intervals:
 
 def difference(left: Intervals, right: Intervals) -> Intervals:
     """Return the union `left` without the union `right`, as a union."""
+    if not len(right):
+        return left
     outside = np.empty(right.size + 2, dtype=np.int64)
     outside[0], outside[-1] = _EVER.min, _EVER.max
     outside[1:-1] = right.ravel()
