@@ -17,6 +17,7 @@ _MOST = 0.6
 _TELLING = 0.2
 """Part of the time from which on start-up is what there is to say."""
 _LONGEST_NAME = 60
+_MOST_SPACES = 4
 """Of a kernel, which some libraries give names of hundreds of characters."""
 PER_STEP, PER_TRACED_STEP, RECORDED = "per step", "per traced step", "recorded"
 
@@ -135,7 +136,12 @@ def _mostly(causes: Sequence[Cause], above: Cause) -> str:
 
 
 def _clipped(name: str) -> str:
-    """Return a name of bearable length: of a longer one its first words, and ``*`` for the rest."""
+    """Return a name of bearable length: of a longer one its first words, and ``*`` for the rest.
+
+    One of more words than there is room for is without its template arguments.
+    """
+    if name.count(" ") > _MOST_SPACES:
+        name = f"{name.partition('<')[0]}<...>"
     if len(name) <= _LONGEST_NAME:
         return name
     return f"{name[: name.rfind('_', 0, _LONGEST_NAME) + 1] or name[:_LONGEST_NAME]}*"

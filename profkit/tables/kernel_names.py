@@ -122,7 +122,7 @@ def function(kernel: str) -> str:
 
     This is what Nsight Compute calls its base name ``function`` and filters by.
     """
-    bare = _without_arguments(_UNNAMED.sub("unnamed", kernel))
+    bare = _without_arguments(_UNNAMED.sub("unnamed", _demangled(kernel)))
     return re.split(r"::|\s", bare.strip())[-1] or kernel
 
 
@@ -132,7 +132,7 @@ def signature(kernel: str) -> str:
 
     Casts and suffixes of literals, white space, return types and parameters differ between them.
     """
-    text = _UNNAMED.sub("unnamed", kernel)
+    text = _UNNAMED.sub("unnamed", _demangled(kernel))
     text = text[: _parameters_at(text)]
     text = re.sub(r"\([\w:]+(?: [\w:]+)*\)(?=-?\d)", "", text)
     text = re.sub(r"\b(-?\d+)(?:u|ul|l|ull|ll)\b", r"\1", text, flags=re.IGNORECASE)
@@ -185,6 +185,37 @@ _SPARE = re.compile(
 """Namespaces that say nothing that the name does not."""
 _RUN_TOGETHER = re.compile(r"(?<=unsigned)(?=[a-z])|(?<=\w)(?=const\b)")
 """Where white space was that separates words."""
+
+
+def _demangled(kernel: str) -> str:
+    """Return what can be read of a mangled name: its path, that of its first argument, numbers.
+
+    Recorders leave those names mangled that their demangler does not know, or that were cut.
+    """
+    if not (begin := _MANGLED.match(kernel)):
+        return kernel
+    path, rest = _path(kernel[begin.end() :])
+    argument = _OF_PATH.match(rest)
+    first, rest = _path(rest[argument.end() :]) if argument else ("", rest)
+    numbers = ", ".join(number.replace("n", "-") for number in _LITERAL.findall(rest))
+    arguments = first + (f"<{numbers}>" if first and numbers else numbers)
+    return f"{path}<{arguments}>" if arguments else path
+
+
+def _path(mangled: str) -> tuple[str, str]:
+    """Return the names that a text begins with, each behind its length, and the rest of it."""
+    names = []
+    while found := _LENGTH.match(mangled):
+        end = found.end() + int(found[0])
+        names.append(mangled[found.end() : end])
+        mangled = mangled[end:]
+    return "::".join(names), mangled
+
+
+_MANGLED = re.compile(r"_ZN?(?=\d)")
+_LENGTH = re.compile(r"[1-9]\d{0,3}")
+_OF_PATH = re.compile(r"I(?:N(?:S\w?_)?)?(?=\d)")
+_LITERAL = re.compile(r"L[a-z](n?\d+)E")
 
 
 def _split(text: str, separator: str) -> list[str]:

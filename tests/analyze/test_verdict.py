@@ -272,6 +272,8 @@ def test_a_headline_shortens_the_name_of_a_kernel():
     assert found.headline.startswith("GPU busy 94 of 100 ms per step, 94 ms in Cijk_MT128x192x64_")
     assert found.headline.endswith("_MT128x192x64_*.")
     assert len(found.headline) < 110
+    found = on({"gpu_computing.Gemm<2, 3, 1, 3, 128, Tile<4>>": 94, "gpu_idle.python": 6})
+    assert found.headline == "GPU busy 94 of 100 ms per step, 94 ms in Gemm<...>."
 
 
 def test_what_is_no_step_is_not_called_one():

@@ -98,6 +98,18 @@ def test_tensor_cores_are_told_by_parts_of_the_name(kernel, tensorboard, later):
         ),
         ("void copy<unsigned int, float const>(int)", "copy<unsigned int, float const>"),
         ("Memcpy HtoD (Pageable -> Device)", "HtoD"),
+        (
+            "_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi256ELi16ELb0ELin1EEEvPT0_PT_PfS4_i",
+            "aiter::add_rmsnorm_quant_kernel<256, 16, 0, -1>",
+        ),
+        (
+            "_ZN7cutlass13device_kernelINS_4gemm6kernel13GemmUniversalIN4cute5tupleIJiiiiEEENS1_Li2E",
+            "gemm::kernel::GemmUniversal<2>",
+        ),
+        ("_ZN7sgl_hip7act_mulI14__hip_bfloat16TnPFT_R", "sgl_hip::act_mul<__hip_bfloat16>"),
+        ("_Z7vec_addPKfS0_Pfi", "vec_add"),
+        ("_ZN99cut", "cut"),
+        ("_ZN", "_ZN"),
     ],
 )
 def test_a_kernel_is_called_as_people_know_it(kernel, name):
