@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from profkit.analyze._blocked_advice import at_place, blocked
 from profkit.analyze._communication_advice import less_communication
 from profkit.analyze._late_rank import late_place
-from profkit.analyze.division.details import IN_OPERATORS
+from profkit.analyze.division.details import IN_OPERATORS, SHORT_GAPS
 from profkit.analyze.division.names import parts_of
 from profkit.analyze.division.phases import inside
 from profkit.core.formatting import milliseconds
@@ -31,7 +31,6 @@ class _Rule:
     """Time of a step under which nothing is said."""
 
 
-_SHORT_GAP_MS = 0.5
 _LAUNCHING = "gpu_idle.python"
 _MOSTLY = 0.5
 _TUNING = "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"
@@ -55,26 +54,22 @@ def _loading(cause: Cause) -> str:
 def operator_on_cpu(cause: Cause) -> str:
     """Return the operator of the CPU that takes most of long gaps of the GPU, "" if none does."""
     is_mostly = float(cause.evidence.get(IN_OPERATORS, 0.0)) > _MOSTLY
-    return "" if _has_short_gaps(cause) or not is_mostly else str(cause.evidence["operator"])
+    are_short = _are_short(cause.evidence)
+    return "" if are_short or not is_mostly else str(cause.evidence["operator"])
 
 
-def _has_short_gaps(cause: Cause) -> bool:
-    return _are_short(cause.ms_per_step, cause.evidence)
-
-
-def _are_short(ms_per_step: float, evidence: Evidence) -> bool:
-    gaps = float(evidence.get("gaps_per_step", 0.0))
-    return gaps > 0 and ms_per_step / gaps < _SHORT_GAP_MS
+def _are_short(evidence: Evidence) -> bool:
+    return float(evidence.get(SHORT_GAPS, 0.0)) > _MOSTLY
 
 
 def is_bound_by_launches(action: Action) -> bool:
     """Tell whether an action is about a GPU that waits for many launches, for a short time each."""
-    return action.cause == _LAUNCHING and _are_short(action.gain_ms, action.evidence)
+    return action.cause == _LAUNCHING and _are_short(action.evidence)
 
 
 def _dispatch(cause: Cause) -> str:
     where = f" {inside(cause.place)}" if cause.place else ""
-    if _has_short_gaps(cause):
+    if _are_short(cause.evidence):
         return (
             'Launch fewer, larger kernels: `torch.compile(mode="reduce-overhead")`, CUDA graphs or '
             f"a larger batch{f'; most time is{where}' if where else ''}."
@@ -96,12 +91,6 @@ def _of_line(cause: Cause) -> str:
 def _not_started(cause: Cause) -> str:
     call = cause.evidence.get("blocked_in", "")
     longest = milliseconds(float(cause.evidence.get("longest_ns", 0)) / 1e6)
-    if cause.evidence.get("in_graph"):
-        return (
-            f"It is in the middle of a CUDA graph, up to {longest} ms at a time: a node that was "
-            "not recorded works there, or one waits for another GPU. `graph.debug_dump(path)` "
-            "writes down the nodes, after `graph.enable_debug_mode()`."
-        )
     if cause.evidence.get("streams") == 1:
         return (
             f"It waits for no other stream, up to {longest} ms at a time: another program has the "

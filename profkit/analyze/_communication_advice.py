@@ -9,11 +9,20 @@ _MOSTLY = 0.5
 _SMALL_BYTES = 32 << 10
 """Of a message below this the time is latency, which fewer bytes do not shorten."""
 
+_LARGE_BYTES = 1 << 20
+_SLOW_BYTES_PER_NS = 4.0
+"""What a large message takes over any link within a host is far less."""
+
+_NARROW = ("float16", "bfloat16")
 _OF_GRADIENTS = (
-    "Overlap it with backward (DDP `bucket_cap_mb`{}), or send less: bf16 gradients "
-    "(`bf16_compress_hook`), gradient accumulation with `no_sync()`."
+    "Overlap it with backward (DDP `bucket_cap_mb`), or send less: {}gradient accumulation with "
+    "`no_sync()`."
 )
-_OF_ANY = _OF_GRADIENTS.format(", FSDP prefetching")
+_IN_BF16 = "bf16 gradients (`bf16_compress_hook`), "
+_OF_ANY = (
+    "Overlap it with computing (DDP `bucket_cap_mb`, FSDP prefetching), or send less, and less "
+    "often."
+)
 _OF_SHARDS = (
     "Overlap it with computing (FSDP `set_modules_to_forward_prefetch`, ZeRO `overlap_comm`), or "
     "send less: `reshard_after_forward=False`, or shards within each host alone (HSDP)."
@@ -38,7 +47,7 @@ _OF_BUFFERS = "Send it less often: of equal buffers with DDP `broadcast_buffers=
 _OF_BARRIERS = "Take barriers out of the step: collectives wait for one another already."
 
 _ADVICE = {
-    "allreduce": _OF_GRADIENTS.format(""),
+    "allreduce": _OF_GRADIENTS,
     **dict.fromkeys(("allgather", "reduce_scatter"), _OF_SHARDS),
     **dict.fromkeys(("alltoall", "dispatch", "combine"), _OF_EXCHANGES),
     **dict.fromkeys(("send", "recv", "sendrecv"), _OF_PIPELINES),
@@ -64,14 +73,33 @@ def less_communication(cause: Cause) -> str:
             f"Most of it is waiting, as a call of the same size takes {fastest} ms at best: see "
             "on all ranks which comes late, and what holds it up."
         )
-    if 0 <= (sent := int(cause.evidence.get("message_bytes", -1))) < _SMALL_BYTES:
+    sent = int(cause.evidence.get("message_bytes", -1))
+    if 0 <= sent < _SMALL_BYTES:
         return (
             f"Messages of {size(sent)} take hardly longer than empty ones: send fewer and larger "
             "ones, such as several tensors in one (`torch.cat`, `_coalescing_manager`)."
         )
+    return f"{_slow_link(cause, sent)}{_of_operation(cause)}"
+
+
+def _slow_link(cause: Cause, sent: int) -> str:
+    """Return that messages of `sent` bytes take far longer than a link of GPUs needs, if so."""
+    if sent < _LARGE_BYTES or cause.evidence.get("on_cpu"):
+        return ""
+    fastest_ns = float(cause.evidence["fastest_ns"])
+    if (rate := sent / max(fastest_ns, 1.0)) >= _SLOW_BYTES_PER_NS:
+        return ""
+    return (
+        f"{size(sent)} take {milliseconds(fastest_ns / 1e6)} ms at best, {rate:.2g} GB/s: "
+        "`NCCL_DEBUG=INFO` says over which link, which may be a slow one. "
+    )
+
+
+def _of_operation(cause: Cause) -> str:
     is_mostly = float(cause.evidence.get("operation_share", 0.0)) > _MOSTLY
     operation = str(cause.evidence["operation"]) if is_mostly else ""
     if operation in _OF_LAYERS and cause.evidence.get("program") == "inference":
         is_on_cpu = cause.evidence.get("on_cpu")
         return _OF_TENSOR_PARALLEL_CPUS if is_on_cpu else _OF_TENSOR_PARALLELISM
-    return _ADVICE.get(operation, _OF_ANY)
+    is_narrow = cause.evidence.get("dtype") in _NARROW
+    return _ADVICE.get(operation, _OF_ANY).format("" if is_narrow else _IN_BF16)

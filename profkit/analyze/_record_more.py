@@ -32,6 +32,7 @@ _REMEDIES = {
     "CPU": {"nsys": "add `--trace=cuda,nvtx`", "": "add `ProfilerActivity.CPU`"},
     "operators": {"": "add `ProfilerActivity.CPU`"},
     "GPU work": {"": "record replays of a CUDA graph instead of its capture"},
+    "graphs": {"": "run without CUDA graphs, or use a newer PyTorch and driver"},
     "clocks": {"": "synchronise the clocks of the hosts (NTP or PTP)"},
     "excerpt": {"": "keep the whole trace"},
 }

@@ -10,7 +10,7 @@ import pandas as pd
 from pydantic import PositiveInt
 
 from profkit.analyze.base import Behaviour, Columns, OfTool, Recordings, analysis
-from profkit.analyze.division import divided_ranks, trust
+from profkit.analyze.division import divided_ranks, gpu, trust
 from profkit.analyze.division.details import IN_OPERATORS
 from profkit.analyze.division.kept_calls import kept_calls
 from profkit.analyze.division.pattern_matches import matches
@@ -34,6 +34,7 @@ from profkit.analyze.shared.late_hosts import is_one_host
 from profkit.analyze.shared.representative_ranks import left_out, representative
 from profkit.analyze.shared.step_spans import operator_spans
 from profkit.analyze.shared.step_times import UNPROFILED
+from profkit.analyze.shared.step_windows import extents
 from profkit.core.hardware import Hardware
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
@@ -54,6 +55,8 @@ _MISPLACED = (
 _PARTS = "modules, operators and lines"
 _AT_WORK = ("gpu_computing", "cpu_operators", "exposed_communication", "exposed_copies")
 _GPU_WAITS = "gpu_idle.python"
+_IN_GRAPH = f"{gpu.IDLE}.{gpu.IN_GRAPH}"
+_ON_CPU = (_GPU_WAITS, "cpu_operators", "python")
 _SAMPLED = ("processes", "sampled_steps")
 _SMALL_ROWS = 300_000
 _OPS = Columns(
@@ -140,6 +143,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         recordings=recordings,
         slowdown=_slowdown(observer_tax, recordings),
         **_of_ranks(ranks, traced, of_shown[0], hosts),
+        calls_per_ms=_calls_per_ms(python_calls, on_cpu, shown),
         **_counted(steps, recorded, launched, recordings, len(python) + len(sampled["samples"])),
         unrecorded_gpu=unrecorded_gpu(cpu_ops, kernels, runtime_calls, devices),
     )
@@ -157,12 +161,22 @@ def _of_ranks(
 ) -> dict[str, Any]:
     """Return how the ranks ran, and how the one that is `shown` spent its time."""
     mine = shown.rank.where[0]
+    rows = traced[traced["rank"] == mine]
     return {
         "queued": max(one.queued for one in ranks),
-        "working": _working(traced[traced["rank"] == mine]),
+        "working": _working(rows),
+        "missing_in_graphs": float(rows.loc[rows["id"] == _IN_GRAPH, "share"].sum()),
+        "on_cpu": float(rows.loc[rows["id"].isin(_ON_CPU), "share"].sum()),
         "known_anyway": known_anyway(shown.rank, shown.time),
         "is_one_host": is_one_host(hosts, traced["rank"]),
     }
+
+
+def _calls_per_ms(python_calls: LargeTable, on_cpu: pd.DataFrame, rank: int) -> float:
+    """Return how many calls of Python functions were recorded of a rank per millisecond."""
+    recorded = extents(on_cpu[(on_cpu["rank"] == rank).to_numpy()])
+    calls = sum(group.get(rank, 0) for group in python_calls.groups())
+    return float(calls * _MS / max((recorded["last"] - recorded["first"]).sum(), 1))
 
 
 def _working(causes: pd.DataFrame) -> float:

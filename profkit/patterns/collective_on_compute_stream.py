@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from profkit.patterns._communication import of_kind
-from profkit.patterns._rows import equal
+from profkit.patterns._rows import equal, having
 from profkit.patterns.base import Match, Step, charged, pattern
 
 _ADVICE = (
@@ -13,9 +13,13 @@ _ADVICE = (
 )
 _OF_INFERENCE = (
     "Each layer needs the sum of all ranks before it goes on: split the model over fewer ranks, "
-    "compute larger batches, or add up in one kernel (`torch.ops.symm_mem.one_shot_all_reduce`, "
-    "or the custom all-reduce of the server)."
+    "or compute larger batches"
 )
+_IN_ONE_KERNEL = (
+    ", or add up in one kernel (`torch.ops.symm_mem.one_shot_all_reduce`, or the custom "
+    "all-reduce of the server)"
+)
+_OF_NCCL = r"(?i)[nr]ccl"
 
 
 @pattern(
@@ -38,9 +42,11 @@ def match(
         return None
     has_backward = cpu_ops.empty or bool(equal(cpu_ops, "phase", "backward").any())
     is_split = not has_backward and 2 * of_kind(collectives, "allreduce").sum() > len(collectives)
+    by_library = having(kernels, _OF_NCCL)
+    in_one = "" if charged(kernels, same & ~by_library) else _IN_ONE_KERNEL
     return Match(
         cause="exposed_communication",
-        advice=_OF_INFERENCE if is_split else _ADVICE,
+        advice=f"{_OF_INFERENCE}{in_one}." if is_split else _ADVICE,
         gain_ns=min(charged(kernels, same), charged(kernels, ~same)),
         evidence={"kernels_per_step": round(int(same.sum()) / step.count, 1)},
     )

@@ -1,5 +1,6 @@
 """Short kernels: the GPU is done with each before the CPU has launched the next."""
 
+import numpy as np
 import pandas as pd
 
 from profkit.core.verdict import Confidence
@@ -8,6 +9,8 @@ from profkit.patterns.base import Match, Step, pattern
 _MOST_MEDIAN_NS = 10_000
 _LEAST_KERNELS = 20
 _LEAST_IDLE = 0.2
+_MOST_GAP_NS = 1_000_000
+_MOSTLY = 0.5
 
 
 @pattern(
@@ -15,7 +18,10 @@ _LEAST_IDLE = 0.2
     source="https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs",
 )
 def match(kernels: pd.DataFrame, causes: pd.DataFrame, step: Step) -> Match | None:
-    """Find many short kernels outside CUDA graphs where the GPU waits for Python and launches."""
+    """Find many short kernels outside CUDA graphs where the GPU waits for Python and launches.
+
+    Not where it waits in few long gaps instead, in which the CPU does something else.
+    """
     idle = causes.loc[causes["id"].astype(str) == "gpu_idle.python", "ms_per_step"]
     single = kernels[(kernels["graph"] < 0).to_numpy(dtype=bool)]
     if idle.empty or len(single) < _LEAST_KERNELS * step.count:
@@ -23,14 +29,28 @@ def match(kernels: pd.DataFrame, causes: pd.DataFrame, step: Step) -> Match | No
     median = float((single["end_ns"] - single["start_ns"]).median())
     if median > _MOST_MEDIAN_NS or float(idle.iloc[0]) < _LEAST_IDLE * step.ms:
         return None
+    idle_ns = float(idle.iloc[0]) * 1e6 * step.count
+    between_ns = _between_ns(kernels)
+    if between_ns < _MOSTLY * idle_ns:
+        return None
     return Match(
         cause="gpu_idle.python",
         advice='Use `torch.compile(model, mode="reduce-overhead")` or a larger batch. CUDA graphs '
         "by hand: `torch.cuda.make_graphed_callables`.",
-        gain_ns=float(idle.iloc[0]) * 1e6 * step.count,
+        gain_ns=min(idle_ns, between_ns),
         confidence=Confidence.HIGH,
         evidence={
             "kernels_per_step": round(len(single) / step.count, 1),
             "median_kernel_us": round(median / 1e3, 1),
         },
     )
+
+
+def _between_ns(kernels: pd.DataFrame) -> float:
+    """Return the time of short gaps between kernels, in which no other one runs, in ns."""
+    order = np.lexsort((kernels["start_ns"], kernels["repeat"]))
+    repeat, start, end = (
+        kernels[name].to_numpy(np.int64)[order] for name in ("repeat", "start_ns", "end_ns")
+    )
+    gaps = (start[1:] - np.maximum.accumulate(end)[:-1])[repeat[1:] == repeat[:-1]]
+    return float(gaps[(gaps > 0) & (gaps < _MOST_GAP_NS)].sum())

@@ -294,11 +294,13 @@ _IN_SHORT = {
     "excerpt": "only an excerpt was recorded",
     "GPU": "the GPU was not recorded",
     "kernels": "rows of GPU work are missing",
+    "graphs": "kernels of CUDA graphs are missing",
     "CPU": "the CPU was not recorded",
     "operators": "no operator was recorded",
     "launches": "launches of kernels were not recorded",
     "GPU work": "the GPU work of most launches was not recorded",
     "machine": "the machine was busy",
     "cores": "more threads than cores",
+    "stacks": "recording Python stacks slows the CPU",
     "profiler overhead": "steps differ with the profiler",
 }

@@ -22,6 +22,8 @@ _LIBRARIES = frozenset({
 changed, and their lines say which layer it was."""
 _SITE = re.compile(r".*/(?:site|dist)-packages/")
 _PYTHON = re.compile(r"<|.*/lib/python3[^/]*/|.*: <(?:genexpr|\w+comp|lambda)>$")
+_GENERATED = re.compile(r".*/torchinductor_[^/]*/|.*/c[a-z2-7]{51}\.py\(")
+"""Files of ``torch.compile``, in its own cache or in one that the program names."""
 _BUILT_IN = re.compile(r"<built-in (?:function|method) (\w+)")
 _FUNCTION = re.compile(r"(?:.*/lib/python3[^/]*/)?/?(.*)\.py\(\d+\): (.*)")
 _TOP = re.compile(r"(?:.*/)?(torch|profkit)(?:/|\.py\()|([^/(]*?)(?:/|\.py\()")
@@ -38,13 +40,14 @@ SLEEPS = (
 def is_foreign(frame: str) -> bool:
     """Say whether a frame belongs to Python, PyTorch or profkit, and not to the program.
 
-    Nor is a part of a line that has no name: the function around it is the program's.
+    Nor is code that ``torch.compile`` wrote, and a part of a line that has no name: the function
+    around it is the program's.
     """
     if _SITE.match(frame):
         # A program may be installed; what it calls of others cannot be told apart by path.
         top = re.search(r"-packages/([^/(]*?)(?:/|\.py\()", frame)
         return top is not None and top[1] in {"torch", "profkit", *_LIBRARIES}
-    if _PYTHON.match(frame):
+    if _PYTHON.match(frame) or _GENERATED.match(frame):
         return True
     # Paths are shortened to what a program imports: a module of Python's own has its name alone.
     top = _TOP.match(frame)

@@ -37,6 +37,30 @@ def test_it_goes_by_the_operation_that_takes_most(operation, words):
 def test_it_is_for_any_operation_where_none_takes_most():
     mixed = advice(operation="alltoall", operation_share=0.4)
     assert mixed == advice() == advice(operation="scatter", operation_share=1.0)
+    assert "gradients" not in mixed
+
+
+def test_gradients_that_are_sent_in_16_bits_are_not_to_be():
+    for dtype, is_said in (("bfloat16", False), ("float16", False), ("float32", True)):
+        given = advice(operation="allreduce", operation_share=1.0, dtype=dtype)
+        assert ("bf16_compress_hook" in given) == is_said
+        assert "no_sync" in given
+
+
+@pytest.mark.parametrize(
+    ("sent", "fastest_ns", "on_cpu", "is_slow"),
+    [
+        (17_632_384, 8_656_708, 0, True),
+        (17_632_384, 8_656_708, 1, False),
+        (17_632_384, 300_000, 0, False),
+        (500_000, 8_656_708, 0, False),
+    ],
+)
+def test_a_link_is_slow_over_which_large_messages_take_long(sent, fastest_ns, on_cpu, is_slow):
+    given = advice(operation="allreduce", operation_share=1.0, message_bytes=sent, on_cpu=on_cpu,
+                   fastest_ns=fastest_ns)  # fmt: skip
+    assert given.startswith("16.8 MiB take 8.66 ms at best, 2 GB/s: ") == is_slow
+    assert given.endswith("`no_sync()`.")
 
 
 def test_inference_has_no_backward_to_hide_behind():

@@ -53,6 +53,9 @@ GOOD = trust.Seen(
     steps=4,
     rows=5000,
     working=0.4,
+    missing_in_graphs=0.0,
+    on_cpu=0.5,
+    calls_per_ms=0.0,
     has_python=True,
     queued=0.05,
 )
@@ -72,6 +75,8 @@ WAITING = ("exposed_communication.waiting",)
 CASES = {
     "lost events": (noted("3 events could not be read (near byte 7)."), ()),
     "misplaced kernels": ({"misplaced": 2}, ()),
+    "graphs": ({"missing_in_graphs": 0.3}, ("gpu_idle.not_started",)),
+    "stacks": ({"calls_per_ms": 150}, ()),
     "overlaps": (noted("51 rows end after the row around them: asynchronous."), ()),
     "repeated steps": (
         noted("2 steps have the number of an earlier one: all were numbered on by time."),

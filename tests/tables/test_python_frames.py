@@ -27,6 +27,8 @@ from profkit.testing import frame, span
         ("json/encoder.py(3): encode", True),
         ("/usr/lib/python3.12/json/encoder.py(3): encode", True),
         ("<built-in method sum>", True),
+        ("/cache/torchinductor_me/ov/cov463.py(2533): call", True),
+        (f"/cache/inductor/ov/c{'a2' * 25}b.py(2533): call", True),
     ],
 )
 def test_frames_of_python_and_pytorch_are_foreign(label, expected):

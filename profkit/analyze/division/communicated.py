@@ -48,8 +48,9 @@ def communicated(rank: RecordedRank, rows: pd.DataFrame, spans: Intervals) -> Ev
 def _of_messages(rows: pd.DataFrame, exposed: "pd.Series[int]") -> Evidence:
     """Return the size of the message that most time is of, and what calls take at best.
 
-    That is the share of their time that is left if each is as fast as the fastest of its kind and
-    size, and the time of the fastest of those that take most.
+    Nothing where that size was not recorded: then no two calls are known to be alike.
+    At best is the share of their time that is left if each is as fast as the fastest of its kind
+    and size, and the time of the fastest of those that take most.
     """
     span = spans_of(rows)
     length, times = span[:, 1] - span[:, 0], exposed.to_numpy(np.int64)
@@ -58,12 +59,15 @@ def _of_messages(rows: pd.DataFrame, exposed: "pd.Series[int]") -> Evidence:
     alike, head = grouped([np.asarray(value) for value in values])
     fastest = np.full(len(head), np.iinfo(np.int64).max)
     np.minimum.at(fastest, alike, length)
-    has_few = np.bincount(alike)[alike] < _FEWEST
+    sizes = rows[_SIZE].to_numpy(np.int64)
+    has_few = (np.bincount(alike)[alike] < _FEWEST) | (sizes < 0)
     at_best = np.where(has_few, times, np.minimum(times, fastest[alike]))
     most = int(times.argmax())
-    size = int(rows[_SIZE].iloc[most])
+    if sizes[most] < 0:
+        return {}
     return {
         "at_best_share": round(float(at_best.sum() / times.sum()), 3),
         "fastest_ns": int(fastest[alike[most]]),
-        **({"message_bytes": size} if size >= 0 else {}),
+        "message_bytes": int(sizes[most]),
+        **({"dtype": dtype} if (dtype := str(texts(rows["dtype"])[most])) else {}),
     }

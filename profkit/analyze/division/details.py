@@ -24,10 +24,13 @@ OTHER = "other"
 IN_OPERATORS = "in_operators_share"
 """What part of the time in Python and dispatch operators of the CPU take, 0 to 1."""
 
+SHORT_GAPS = "short_gaps_share"
+"""What part of it lies in gaps of the GPU that many launches leave, 0 to 1."""
+
+_SHORT_GAP_NS = 1_000_000
 _MOST_PARTS = 8
 _LEAST_PART = 0.01
 _PLACE_SHARE = 0.2
-_MOSTLY = 0.5
 
 
 @dataclass(kw_only=True)
@@ -146,9 +149,11 @@ def _waited_for(rows: pd.DataFrame) -> Evidence:
 def _outside(spans: Intervals, working: Sums) -> Evidence:
     """Return how the time of Python and dispatch is spread, and the operator with most of it."""
     total = max(intervals.total(spans), 1)
+    length = spans[:, 1] - spans[:, 0]
     evidence: Evidence = {
         "gaps": len(spans),
-        "longest_ns": int((spans[:, 1] - spans[:, 0]).max()),
+        "longest_ns": int(length.max()),
+        SHORT_GAPS: round(float(length[length < _SHORT_GAP_NS].sum()) / total, 3),
         IN_OPERATORS: round(working.ns.total() / total, 3),
     }
     if working.ns:
@@ -166,26 +171,15 @@ def _evidence(rank: RecordedRank, name: str, spans: Intervals) -> Evidence:
 def _blocked_meanwhile(rank: RecordedRank, spans: Intervals) -> Evidence:
     """Return what held up what had been launched.
 
-    A CUDA graph, if it is between two of its kernels; else the call in which the CPU waited;
-    without one, how many streams the GPU has. And how long the GPU waited at most.
+    The call in which the CPU waited; without one, how many streams the GPU has, and how long it
+    waited at most.
     """
-    longest = int((spans[:, 1] - spans[:, 0]).max())
-    if intervals.total(spans[_within_graphs(rank, spans)]) > _MOSTLY * intervals.total(spans):
-        return {"in_graph": True, "longest_ns": longest}
     inside = np.where(rank.blocked, intervals.overlap(rank.call_spans, spans), 0)
     if not len(inside) or inside.max() < _PLACE_SHARE * intervals.total(spans):
         streams = rank.kernels[["device", "stream"]].drop_duplicates()
+        longest = int((spans[:, 1] - spans[:, 0]).max())
         return {"streams": len(streams), "longest_ns": longest}
     return {"blocked_in": str(rank.calls["name"].iloc[int(inside.argmax())])}
-
-
-def _within_graphs(rank: RecordedRank, spans: Intervals) -> NDArray[np.bool_]:
-    """Tell which spans lie between two kernels of one launch, which is that of a CUDA graph."""
-    order = np.argsort(rank.kernel_spans[:, 0])
-    of_launch = rank.kernels["correlation"].to_numpy(np.int64)[order]
-    after = np.searchsorted(rank.kernel_spans[order, 0], spans[:, 1])
-    before, after = of_launch[(after - 1).clip(min=0)], of_launch[after.clip(max=len(order) - 1)]
-    return np.asarray((before == after) & (after > 0))
 
 
 def _copies(rank: RecordedRank, rows: NDArray[np.bool_]) -> Evidence:

@@ -14,7 +14,11 @@ from profkit.analyze.shared.intervals import Intervals
 
 COMPUTING, IDLE = "gpu_computing", "gpu_idle"
 EXPOSED = "exposed_communication"
+IN_GRAPH = "in_graph"
+"""Idle time of a GPU that works on a CUDA graph, of which not all kernels were recorded."""
 _LAUNCH_NS = 20_000
+_HOLE_NS = 100_000
+_MOST_HOLES = 0.1
 
 
 def divide(rank: RecordedRank) -> Partition:
@@ -55,6 +59,7 @@ def _divide_idle(rank: RecordedRank, time: Partition) -> None:
     owned, queued = _owned(rank, time)
     rank.tidy()
     cpu_threads.divide(rank, time, IDLE, owned)
+    time.take(f"{IDLE}.{IN_GRAPH}", queued[_are_in_graphs(rank, queued)])
     time.take(f"{IDLE}.not_started", queued)
     time.take(f"{IDLE}.{cpu_threads.NOT_RECORDED}", time.left)
 
@@ -88,6 +93,25 @@ def _owned(rank: RecordedRank, time: Partition) -> tuple[dict[int, Intervals], I
     }
     _give_to_synchronisation(rank, time, found, owner, late)
     return owned, queued
+
+
+def _are_in_graphs(rank: RecordedRank, queued: Intervals) -> NDArray[np.bool_]:
+    """Tell which spans without a kernel are those of kernels of a CUDA graph that are missing.
+
+    They lie between two kernels of one launch, and are far longer than the GPU takes from one to
+    the next. Where there are many of these, the first kernel of a graph may be missing too.
+    """
+    order = np.argsort(rank.kernel_spans[:, 0], kind="stable")
+    spans = rank.kernel_spans[order]
+    launch = rank.kernels["correlation"].to_numpy(np.int64)[order]
+    _, number, count = np.unique(launch, return_inverse=True, return_counts=True)
+    is_graph = (count[number] > 1) & (launch > 0)
+    after = np.searchsorted(spans[:, 0], queued[:, 1]).clip(max=len(order) - 1)
+    is_hole = is_graph[after] & (launch[(after - 1).clip(min=0)] == launch[after])
+    is_hole &= queued[:, 1] - queued[:, 0] >= _HOLE_NS
+    holes = intervals.total(queued[is_hole])
+    working = intervals.total(intervals.union(spans[is_graph]))
+    return is_hole | (is_graph[after] & (holes > _MOST_HOLES * (holes + working)))
 
 
 def _gaps(rank: RecordedRank) -> Gaps:

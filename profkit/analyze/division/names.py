@@ -28,6 +28,7 @@ _TITLES = {
     "lock": "Waiting for a lock or queue",
     "gil": "Waiting for the GIL",
     "not_started": "Launched but not started",
+    gpu.IN_GRAPH: "Missing in CUDA graphs",
     "not_recorded": "Not recorded",
     "waiting": "Waiting for other ranks",
     "transfer": "Transfer",
@@ -43,6 +44,7 @@ _LIMITERS = {
     NO_REQUEST: Limiter.WAITING,
     "not_started": Limiter.WAITING,
     "not_recorded": Limiter.UNKNOWN,
+    gpu.IN_GRAPH: Limiter.UNKNOWN,
     START_UP: Limiter.UNKNOWN,
 }
 _BY_COPY = {

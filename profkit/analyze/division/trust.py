@@ -40,7 +40,11 @@ _MOST_OVERHEAD = 0.1
 _MOST_CHANCE = 0.2
 _MOST_QUEUED = 0.1
 _EVEN = 0.05
+_MANY_CALLS = 100
+"""Of which each takes about one microsecond more."""
+_MOST_ON_CPU = 0.2
 _MOST_UNKNOWN = 0.05
+_LEAST_MISSING = 0.05
 _EXCERPT = 100
 _MOSTLY = 0.5
 _NEARLY_ALL = 0.7
@@ -95,6 +99,15 @@ class Seen:
     working: float
     """Part of the time in which the GPU computed or copied, or operators ran, 0 to 1."""
 
+    missing_in_graphs: float
+    """Part of the time in which a CUDA graph runs, and nothing of it was recorded, 0 to 1."""
+
+    on_cpu: float
+    """Part of the time that Python and operators of the CPU take, 0 to 1."""
+
+    calls_per_ms: float
+    """Calls of Python functions that were recorded, and not sampled, per millisecond."""
+
     has_python: bool
     """Whether calls of Python functions were recorded, or sampled."""
 
@@ -124,11 +137,11 @@ def _of_steps(seen: Seen) -> Iterator[Trust]:
     if steps == 1:
         message += ": one-off work cannot be told from steady work"
     yield Trust(check="steps", passed=steps > 1, message=f"{message}.")
-    if steps == _FEWEST_COMPARED:
+    variation = float(by_step.std(ddof=0) / by_step.mean()) if by_step.mean() else 0.0
+    if steps == _FEWEST_COMPARED and variation <= _MOST_VARIATION:
         message = "Two steps are too few to say how much they vary."
         yield Trust(check=_FEW_STEPS, passed=False, message=message)
-    variation = float(by_step.std(ddof=0) / by_step.mean()) if by_step.mean() else 0.0
-    if steps >= _FEWEST_COMPARED:
+    elif steps >= _FEWEST_COMPARED:
         yield Trust(
             check="variation",
             passed=variation <= _MOST_VARIATION,
@@ -180,7 +193,15 @@ def _of_events(seen: Seen) -> Iterator[Trust]:
     for check, pattern in {"lost events": _LOST, **_REPAIRED}.items():
         if found := [note for note in notes if pattern.search(note)]:
             yield _repaired(check, found, seen.rows)
-    if not any(_LOST.search(note) for note in notes):
+    if seen.missing_in_graphs > _LEAST_MISSING:
+        yield Trust(
+            check="graphs",
+            passed=False,
+            message="Kernels of CUDA graphs are missing: for "
+            f"{seen.missing_in_graphs:.0%} of the time none is there.",
+            silences=("gpu_idle.not_started",),
+        )
+    elif not any(_LOST.search(note) for note in notes):
         yield Trust(check="lost events", passed=True, message="No event was lost.")
     yield from _of_launches(notes)
     if seen.misplaced:
@@ -293,6 +314,13 @@ def _of_surroundings(seen: Seen) -> Iterator[Trust]:
     elif seen.queued > _MOST_QUEUED:
         message = f"{without_core[:1].upper()}{without_core[1:]}: more threads run than cores."
         yield Trust(check="cores", passed=False, message=message)
+    if seen.slowdown is None and seen.calls_per_ms > _MANY_CALLS and seen.on_cpu > _MOST_ON_CPU:
+        yield Trust(
+            check="stacks",
+            passed=False,
+            message=f"{seen.calls_per_ms:.0f} calls of Python functions were recorded per ms, which"
+            " slows the CPU: compare with a recording without `with_stack`.",
+        )
     if (slowdown := seen.slowdown) is not None:
         known = slowdown.interval
         may_be_chance = known is not None and known.low <= 1 <= known.high
