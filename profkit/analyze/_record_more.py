@@ -34,7 +34,7 @@ _REMEDIES = {
     "GPU work": {"": "record replays of a CUDA graph instead of its capture"},
     "graphs": {"": "run without CUDA graphs, or use a newer PyTorch and driver"},
     "clocks": {"": "synchronise the clocks of the hosts (NTP or PTP)"},
-    "excerpt": {"": "keep the whole trace"},
+    **{check: {"": "keep the whole trace"} for check in ("excerpt", "lost events")},
 }
 """By check that failed, and by kind of imported file."""
 

@@ -1,12 +1,16 @@
 """The matrix products of attention, of which a fused kernel leaves out the memory traffic alone."""
 
+import numpy as np
 import pandas as pd
 
 from profkit.patterns._rows import Chosen, belonging, fitting, having, inside
+from profkit.patterns._shapes import MATRIX, operands, shape
 from profkit.patterns.base import charged
 from profkit.tables.kernel_names import uses_tensor_cores
 
-PRODUCT = r"^aten::(?:bmm|baddbmm)$"
+_PRODUCT = r"^aten::(?:bmm|baddbmm)$"
+_SOFTMAX = r"^aten::_softmax(?:_backward_data)?$"
+_MATH = r"^aten::_scaled_dot_product_attention_math"
 
 
 def products_of_fused_ns(cpu_ops: pd.DataFrame, chosen: Chosen, kernels: pd.DataFrame) -> float:
@@ -14,8 +18,62 @@ def products_of_fused_ns(cpu_ops: pd.DataFrame, chosen: Chosen, kernels: pd.Data
 
     Those on tensor cores mostly wait for their scores to be in memory, which it does not.
     """
-    products = inside(cpu_ops, chosen & having(cpu_ops, PRODUCT))
+    products = inside(cpu_ops, chosen & having(cpu_ops, _PRODUCT))
     if kernels.empty:
         return charged(cpu_ops, products)
     theirs = kernels[belonging(kernels, cpu_ops, products)]
     return charged(theirs, ~fitting(theirs, "name", uses_tensor_cores))
+
+
+def in_single_operators(cpu_ops: pd.DataFrame) -> Chosen:
+    """Choose all operators of attention for which no fused kernel is called."""
+    _, between = unfused(cpu_ops)
+    return inside(cpu_ops, between | having(cpu_ops, _MATH))
+
+
+def unfused(cpu_ops: pd.DataFrame) -> tuple[Chosen, Chosen]:
+    """Choose softmaxes of scores between two products, and all from one of these to the other.
+
+    Not those of `scaled_dot_product_attention`, whose backend is then what takes the time.
+    """
+    softmax = having(cpu_ops, _SOFTMAX) & ~inside(cpu_ops, having(cpu_ops, _MATH))
+    if not softmax.any():
+        return softmax, softmax
+    return _between_products(cpu_ops, softmax)
+
+
+def _between_products(cpu_ops: pd.DataFrame, softmax: Chosen) -> tuple[Chosen, Chosen]:
+    """Choose the softmaxes between two products, and all that starts from one to the other."""
+    rows = cpu_ops[["repeat", "tid", "start_ns", "input_shapes"]].reset_index(drop=True)
+    key = rows[softmax | having(cpu_ops, _PRODUCT)].sort_values(["repeat", "tid", "start_ns"])
+    at = key.index.to_numpy()
+    is_softmax = softmax[at]
+    scores = (
+        key["input_shapes"].astype(object).map(lambda text: len(shape(text)) != MATRIX).to_numpy()
+    )
+    same = (key[["repeat", "tid"]].diff().fillna(1) == 0).all(axis=1).to_numpy()
+    middle = np.flatnonzero(is_softmax[1:-1] & scores[1:-1]) + 1
+    middle = middle[same[middle] & same[middle + 1]]
+    middle = middle[~is_softmax[middle - 1] & ~is_softmax[middle + 1]]
+    texts = key["input_shapes"].astype(object).to_numpy()
+    made = [_are_made(str(texts[row]), str(texts[row - 1])) for row in middle]
+    middle = middle[np.array(made, dtype=bool)]
+    found, between = (np.zeros(len(rows), dtype=bool) for _ in range(2))
+    found[at[middle]] = True
+    first, last = at[middle - 1], at[middle + 1]
+    start = rows["start_ns"].to_numpy(np.int64)
+    order = np.lexsort((start, rows["tid"], rows["repeat"]))
+    position = np.empty(len(order), dtype=np.int64)
+    position[order] = np.arange(len(order))
+    for low, high in zip(position[first], position[last], strict=True):
+        between[order[low : high + 1]] = True
+    return found, between
+
+
+def _are_made(scores: str, product: str) -> bool:
+    """Tell whether a product makes scores of that shape, as far as shapes are known.
+
+    Scores that are sums, as those of additive attention, have no product of their size.
+    """
+    made, wanted = operands(product)[1][-1:], shape(scores)[-1:]
+    return not (made and wanted) or made == wanted

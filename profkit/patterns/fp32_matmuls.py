@@ -19,6 +19,7 @@ _FP32_KERNEL = (
     f"sgemm|_simt_|{ON_CUDA_CORES}|scudnn|gcgemm|fft2d|(?:dgrad|wgrad_alg0)_engine(?:<float|If)"
 )
 _TENSOR_CORES = rf"tensorop|tf32|s1688|s884|h884|16816|xmma(?!.*{ON_CUDA_CORES})|nvjet|wgmma"
+_FP32_ATTENTION = "fmha_cutlass[FB]_f32"
 _TRAINS = "[bB]ackward"
 _LAYOUT = "`torch.channels_last`"
 _REASON = "These products run on CUDA cores in FP32."
@@ -75,7 +76,8 @@ def _findings(
     if rates.tf32 <= 1:
         layout = f" and {_LAYOUT}" if (slow & convolves).any() else ""
         no_faster = " TF32 is no faster than that on this GPU." if rates.tf32 else ""
-        yield slow, f"Use {half}{layout}. {_REASON}{no_faster}", rates.half, Confidence.HIGH
+        gaining = slow | having(kernels, _FP32_ATTENTION)
+        yield gaining, f"Use {half}{layout}. {_REASON}{no_faster}", rates.half, Confidence.HIGH
         return
     products, convolutions = slow & ~convolves, slow & convolves
     if products.any():

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from profkit.patterns._attention_products import in_single_operators
 from profkit.patterns._rows import belonging, cause, fitting, having, place
 from profkit.patterns._shapes import HALF, MATMULS, operands
 from profkit.patterns.base import Match, charged, pattern
@@ -17,9 +18,14 @@ _GAIN = 0.5
     "index.html",
 )
 def match(kernels: pd.DataFrame, cpu_ops: pd.DataFrame) -> Match | None:
-    """Find half-precision products whose rows have a length that is no multiple of 8."""
+    """Find half-precision products whose rows have a length that is no multiple of 8.
+
+    A fused kernel of attention makes no scores, so theirs need no padding.
+    """
     products = having(cpu_ops, MATMULS) & having(cpu_ops, HALF.pattern, "input_types")
     products &= fitting(cpu_ops, "input_shapes", _is_odd)
+    if products.any():
+        products &= ~in_single_operators(cpu_ops)
     slow = belonging(kernels, cpu_ops, products)
     if not slow.any():
         return None

@@ -199,9 +199,17 @@ def small(**tables):
     return {name: schema.frame(name, tables.get(name, ())) for name in TABLES}
 
 
-def test_the_trace_is_the_first_repeat_in_us_with_its_links():
+@pytest.mark.parametrize(
+    ("name", "kind", "category", "step"),
+    [
+        ("ProfilerStep#3", "annotation", "user_annotation", 3),
+        ("aten::mm", "operator", "cpu_op", -1),
+    ],
+    ids=["marked steps", "steps that HTA does not know"],
+)
+def test_the_trace_is_the_first_repeat_in_us_with_its_links(name, kind, category, step):
     tables = small(
-        cpu_ops=[row(0, 9000, op=0, parent=-1, name="aten::mm", kind="operator", pid=7, tid=8,
+        cpu_ops=[row(0, 9000, op=0, parent=-1, name=name, kind=kind, pid=7, tid=8,
                      step=3)],
         runtime_calls=[row(1000, 3500, tid=8, name="cudaLaunchKernel", correlation=4, op=0, step=3),
                        row(1000, 2000, repeat=1, tid=8, name="cudaFree", correlation=5)],
@@ -212,11 +220,11 @@ def test_the_trace_is_the_first_repeat_in_us_with_its_links():
     rows = made.traces[0].sort_values("ts")
     names = [made.symbol_table.get_sym_table()[number] for number in rows["name"]]
     cats = [made.symbol_table.get_sym_table()[number] for number in rows["cat"]]
-    assert names == ["aten::mm", "cudaLaunchKernel", "gemm"]
-    assert cats == ["cpu_op", "cuda_runtime", "kernel"]
+    assert names == [name, "cudaLaunchKernel", "gemm"]
+    assert cats == [category, "cuda_runtime", "kernel"]
     columns = ["ts", "dur", "pid", "tid", "iteration", "index_correlation"]
     assert rows[columns].to_numpy().tolist() == [
-        [0, 9, 7, 8, 3, -1], [1, 2.5, 7, 8, 3, 3], [4.001, 2.001, 0, 7, 3, 2],
+        [0, 9, 7, 8, step, -1], [1, 2.5, 7, 8, step, 3], [4.001, 2.001, 0, 7, step, 2],
     ]  # fmt: skip
 
 

@@ -131,6 +131,12 @@ def test_a_note_on_one_thing_is_known_as_well(note, check):
     assert found[check].message == (said if check == "overlaps" else note)
 
 
+def test_gaps_of_a_file_that_holds_few_of_the_calls_mean_nothing():
+    note = "1,204 calls of the runtime are in the file, fewer than 1 in 50: most are missing."
+    found = failed(**noted(note))
+    assert (found["lost events"].message, found["lost events"].silences) == (note, ("gpu_idle",))
+
+
 def test_some_launches_without_work_say_nothing_of_the_others():
     assert failed(**noted("300 of 600 launches have no work on a device in the file.")) == {}
 

@@ -37,6 +37,14 @@ def test_the_gain_is_the_least_that_gpus_of_that_kind_have(name, capability, gai
     assert (TF32 in match.advice) == (words == TF32)
 
 
+def test_autocast_makes_attention_in_fp32_faster_too():
+    attention = kernel(1, "fmha_cutlassF_f32_aligned_64x64_rf_sm80(Params)", 20_000)
+    (match,) = matches([*SGEMM, attention], gpu("NVIDIA GeForce RTX 3090", "8.6"))
+    assert match.gain_ns == 40_000 + 10_000
+    (match,) = matches([*SGEMM, attention], gpu("NVIDIA H20", "9.0"))
+    assert match.gain_ns == 40_000
+
+
 def test_the_data_sheet_of_a_gpu_comes_before_its_kind():
     l4 = Hardware(name="L4", peak_flops={"fp32": 30e12, "tf32": 60e12, "bf16": 120e12})
     (match,) = matches(SGEMM, gpu("NVIDIA A30", "8.0"), hardware=l4)

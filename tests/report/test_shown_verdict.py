@@ -79,7 +79,7 @@ def test_parts_too_small_to_be_drawn_are_named():
 @pytest.mark.parametrize(
     ("silences", "said"),
     [
-        ((), "Nothing stands out that is worth a change."),
+        ((), "Nothing that is known to gain much was found."),
         (("gpu_idle",), "Could not look at GPU idle time: see why below."),
         (("compiler",), "Could not look at the causes: see why below."),
     ],

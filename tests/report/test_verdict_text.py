@@ -161,7 +161,20 @@ def test_what_has_no_room_in_the_bar_is_named_below_it_unless_it_is_small(larges
 
 
 def test_a_program_with_nothing_to_mend_hears_so():
-    assert "Nothing stands out that is worth a change." in lines(replace(VERDICT, actions=()))
+    nothing = "Nothing that is known to gain much was found."
+    assert nothing in lines(replace(VERDICT, actions=()))
+    gemm = cause("gpu_computing.aten::mm", 35, "aten::mm")
+    made = " ".join(lines(replace(VERDICT, actions=(), causes=(*VERDICT.causes, gemm))))
+    assert (
+        f"{nothing} The largest part is aten::mm, 35 of 100 ms. Nsight Compute says how near"
+        in made
+    )
+    few = replace(gemm, ms_per_step=20)
+    assert nothing in lines(replace(VERDICT, actions=(), causes=(*VERDICT.causes, few)))
+    on_cpu = replace(gemm, id="cpu_operators.aten::mm")
+    made = " ".join(lines(replace(VERDICT, actions=(), causes=(*VERDICT.causes, on_cpu))))
+    assert "35 of 100 ms." in made
+    assert "Nsight" not in made
 
 
 def test_a_recording_without_steps_is_judged_by_what_it_is_about():

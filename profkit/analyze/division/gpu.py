@@ -111,7 +111,7 @@ def _are_in_graphs(rank: RecordedRank, queued: Intervals) -> NDArray[np.bool_]:
     is_hole &= queued[:, 1] - queued[:, 0] >= _HOLE_NS
     holes = intervals.total(queued[is_hole])
     working = intervals.total(intervals.union(spans[is_graph]))
-    return is_hole | (is_graph[after] & (holes > _MOST_HOLES * (holes + working)))
+    return np.asarray(is_hole | (is_graph[after] & (holes > _MOST_HOLES * (holes + working))))
 
 
 def _gaps(rank: RecordedRank) -> Gaps:

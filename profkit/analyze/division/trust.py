@@ -23,6 +23,7 @@ _REPAIRED = {
     "overlaps": re.compile(r"ends? after the r|stands? in the file twice"),
     "odd times": re.compile(r"0 ns long|absurd"),
 }
+_THINNED = re.compile(r"calls? of the runtime (?:is|are) in the file")
 _WITHOUT_WORK = re.compile(r"([\d,]+) of ([\d,]+) launches have no work on a device")
 _OF_ROWS = ("overlaps", "odd times")
 _RANKS = re.compile(r"Rank \d+ of (\d+);")
@@ -286,6 +287,7 @@ def _repaired(check: str, notes: Sequence[str], rows: int) -> Trust:
     counts = [_COUNT.match(note) for note in notes]
     count = sum(int(found[0].replace(",", "")) if found else rows for found in counts)
     message = " ".join(notes[:2])
+    silences = ("gpu_idle",) if any(map(_THINNED.search, notes)) else ()
     if check == "overlaps":
         message = agreeing(
             count,
@@ -294,7 +296,7 @@ def _repaired(check: str, notes: Sequence[str], rows: int) -> Trust:
             rows=rows,
         )
     passed = check in _OF_ROWS and count <= _FEW_ROWS * rows
-    return Trust(check=check, passed=passed, message=message)
+    return Trust(check=check, passed=passed, message=message, silences=silences)
 
 
 def _of_surroundings(seen: Seen) -> Iterator[Trust]:

@@ -29,6 +29,9 @@ NOT_COUNTED = ("bytes", "wait_on_stream", "wait_on_cuda_event_record_corr_id", "
 TABLES = ("cpu_ops", "runtime_calls", "kernels", "annotations", "synchronisations")
 
 _CATEGORIES = {"copy": "gpu_memcpy", "set": "gpu_memset"}
+_STEP = "ProfilerStep#"
+"""Beginning of the ranges that are steps to HTA, which knows no others."""
+
 _US = 1000
 _DRIVER = r"^cu[A-Z]"
 
@@ -52,13 +55,15 @@ def trace(
         for name in _TEXT:
             made.symbol_table.add_symbols(texts[code] for code in pd.unique(rows[name]).tolist())
     numbers = made.symbol_table.get_sym_id_map()
+    is_marked = any(name.startswith(_STEP) for name in numbers)
     origin = min((int(rows["ts"].min()) for rows, _ in events.values()), default=0)
     del rows
     for rank in list(events):
         tidy(len(events[rank][0]))
         in_us = _in_us(_numbered(*events.pop(rank), numbers), origin)
         linked = reader.transform_correlation_to_index(in_us, made.symbol_table)
-        made.traces[rank] = linked.assign(iteration=_iterations(linked)).drop(columns="step")
+        iteration = _iterations(linked) if is_marked else -1
+        made.traces[rank] = linked.assign(iteration=iteration).drop(columns="step")
         made.meta_data[rank] = {"device_type": infer_gpu_type(None, numbers)}
         del in_us, linked
         tidy(len(made.traces[rank]))

@@ -12,6 +12,10 @@ from profkit.convert.linking.ordered import Ordered, first_with, ranges
 from profkit.convert.linking.steps import Steps
 from profkit.convert.linking.windows import threads_of
 
+_FEWEST_CALLS = 100
+_MOST_NUMBERS = 50
+"""For each call that is recorded: 3 to 18 in whole files."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Launches:
@@ -61,6 +65,18 @@ class Launches:
             return 0
         ids = np.sort(self.recorded["correlation"])
         return int(((ids[1:] == ids[:-1]) & (ids[1:] > 0)).sum())
+
+    def thinned(self) -> int:
+        """Return how many calls a file has that is only a small part of what was recorded, else 0.
+
+        Each call has the next number, and calls that nothing is known of take most of them.
+        """
+        if self._processes != 1 or self.recorded.count < _FEWEST_CALLS:
+            return 0
+        ids = self.recorded["correlation"]
+        ids = ids[ids > 0]
+        is_thin = len(ids) and len(ids) * _MOST_NUMBERS < ids.max() - ids.min()
+        return len(ids) if is_thin else 0
 
     @cached_property
     def _processes(self) -> int:

@@ -17,6 +17,8 @@ from profkit.convert.linking.gathered import Gathered
 
 _STEP = re.compile(r"ProfilerStep#(\d{1,9})$")
 _MARK = re.compile(r"step#(\d{1,9})$")
+_UPDATE = "Optimizer.step#"
+_FEWEST_UPDATES = 3
 
 
 def step_number(name: str) -> int:
@@ -117,9 +119,38 @@ class Steps:
         return StepSpans.none() if self.repeated else self._numbered("annotations", step_number)
 
     @cached_property
+    def _annotated(self) -> StepSpans:
+        return self._numbered("cpu_ops", step_number)
+
+    @property
+    def of_updates(self) -> int:
+        """How many steps there are that no one marked: from one update of weights to the next."""
+        is_asked = self.given is None and self.ended < 0
+        return len(self._updates.number) if is_asked else 0
+
+    @cached_property
+    def _updates(self) -> StepSpans:
+        """The time from one step of an optimizer to the next, if only one is there.
+
+        None where steps were marked.
+        """
+        if len(self._annotated.number):
+            return StepSpans.none()
+        columns = self.gathered.columns("cpu_ops")
+        is_update = self.gathered.names.mapped(lambda name: name.startswith(_UPDATE), np.bool_)
+        rows = columns.select(columns.named(is_update))
+        alike = [rows[name] for name in ("name", "pid", "tid")]
+        if len(rows["end"]) < _FEWEST_UPDATES or any((one != one[0]).any() for one in alike):
+            return StepSpans.none()
+        end = np.sort(rows["end"])
+        return StepSpans(np.arange(len(end) - 1), end[:-1], end[1:])
+
+    @cached_property
     def _marked(self) -> StepSpans:
         """The steps as they were recorded, in order of time."""
-        steps = self.given or self._numbered("cpu_ops", step_number)
+        steps = self._annotated if self.given is None else self.given
+        if self.of_updates:
+            steps = self._updates
         marked = steps.resumed(self._numbered("cpu_ops", mark_number))
         return marked.select(np.argsort(marked.start, kind="stable"))
 

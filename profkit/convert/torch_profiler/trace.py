@@ -172,12 +172,20 @@ def _repairs(gathered: Events, linker: Linker) -> list[str]:
         ),
         (unknown.total(), "{} event[s] of unknown categories or kinds ({of}) [was|were] left out."),
         (
+            linker.steps.of_updates,
+            "No step was marked: {} step[s], from one update of weights on, [was|were] taken.",
+        ),
+        (
             linker.steps.repeated,
             "{} step[s] [has|have] the number of an earlier one: all were numbered on by time.",
         ),
         (
             linker.launches.shared_correlations(),
             "{} id[s] of launches [is|are] of several processes: split the trace, as work mixes.",
+        ),
+        (
+            linker.launches.thinned(),
+            "{} call[s] of the runtime [is|are] in the file, fewer than 1 in 50: most are missing.",
         ),
         (unpaired, "{} begin or end event[s] [has|have] no partner and [was|were] left out."),
         (

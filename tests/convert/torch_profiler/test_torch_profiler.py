@@ -62,6 +62,32 @@ def test_what_a_program_does_after_its_last_step_is_none(capture, tmp_path, time
     assert {*ops.column("step").to_pylist()} <= {-1, *expected}
 
 
+@pytest.mark.parametrize(
+    ("optimizers", "updates", "steps"),
+    [(["SGD"], 5, 4), (["SGD"], 2, 0), (["SGD", "Adam"], 5, 0)],
+    ids=["one", "too few", "of two optimizers"],
+)
+def test_where_no_step_was_marked_they_go_from_one_update_to_the_next(
+    tmp_path, optimizers, updates, steps
+):
+    model = torch.nn.Linear(8, 8)
+    made = [getattr(torch.optim, name)(model.parameters()) for name in optimizers]
+    with profile(activities=[ProfilerActivity.CPU], acc_events=True) as profiler:
+        for _ in range(updates):
+            model(torch.ones(4, 8)).sum().backward()
+            for optimizer in made:
+                optimizer.step()
+    path = tmp_path / "rank0_x.1.pt.trace.json"
+    profiler.export_chrome_trace(str(path))
+    found = convert.run(Raw(path=path, label="rank0_x", rank=0, repeat=0), tmp_path)
+    table = pa.concat_tables(found.tables["steps"])
+    assert table.column("step").to_pylist() == [*range(steps)]
+    begin, end = (table.column(name).to_pylist() for name in ("start_ns", "end_ns"))
+    assert begin[1:] == end[:-1]
+    note = f"No step was marked: {steps} steps, from one update of weights on, were taken."
+    assert (note in found.notes) == bool(steps)
+
+
 def test_times_are_those_of_key_averages(capture):
     profiler, _, converted = capture
     ops = converted.tables["cpu_ops"].to_pandas().set_index("op")

@@ -287,6 +287,18 @@ def test_ids_that_several_processes_use_are_said(read):
     )
 
 
+@pytest.mark.parametrize(
+    ("every", "calls", "said"), [(60, 120, True), (20, 120, False), (60, 40, False)]
+)
+def test_a_file_that_holds_few_of_the_calls_says_so(read, every, calls, said):
+    events = [
+        event("cuda_runtime", "cudaLaunchKernel", number, 1, correlation=7 + number * every)
+        for number in range(calls)
+    ]
+    note = "120 calls of the runtime are in the file, fewer than 1 in 50: most are missing."
+    assert (note in read(events).notes) == said
+
+
 def test_begin_and_end_events_are_joined(read):
     side = {"cat": "cpu_op", "pid": 1, "tid": 1}
     trace = read(
