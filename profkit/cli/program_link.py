@@ -1,6 +1,7 @@
 """The person at the terminal and the program that a workflow runs: its output, input and end."""
 
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -15,6 +16,14 @@ from profkit.capture.harness import foreground
 from profkit.process import caller_environment
 
 _BLOCK_BYTES = 1 << 16
+_OF_PROFILER = re.compile(
+    rb"^(?:USDT:.*\] profiler_(?:start|stop)"
+    rb"|\[W.*\] Memory block of unknown size was allocated before the profiling started.*)\r?\n",
+    re.MULTILINE,
+)
+"""What PyTorch prints as profkit starts its profiler, whatever the program does: the log has it."""
+
+_MAY_BE_OF_PROFILER = re.compile(rb"USDT:|\[W\d{4} ")
 
 
 @dataclass
@@ -41,11 +50,13 @@ class ProgramLink:
         return self.folder / "end"
 
     def take(self) -> bytes:
-        """Return what was printed since the last call."""
+        """Return what was printed since the last call, without what is only of the profiler."""
         with self.lock:
             printed = bytes(self.printed)
-            self.printed.clear()
-        return printed
+            last = printed.rfind(b"\n") + 1
+            kept = len(printed) if _MAY_BE_OF_PROFILER.match(printed, last) is None else last
+            del self.printed[:kept]
+        return _OF_PROFILER.sub(b"", printed[:kept])
 
     def listen(self) -> None:
         """Read what programs print, one after the other, until this process ends."""

@@ -31,6 +31,22 @@ def test_what_programs_print_arrives_one_after_the_other():
         assert link.take() == b""
 
 
+def test_what_pytorch_says_of_the_profiler_is_not_shown():
+    started = (
+        b"USDT:2026-11-28 08:21:28 264:264 SyncActivityProfilerHandler.cpp:52] profiler_start\n"
+    )
+    block = b"Memory block of unknown size was allocated before the profiling started, so\n"
+    warned = b"[W1128 08:21:28.268778936 CPUAllocator.cpp:245] " + block
+    other = b"[W1128 08:21:28.268778936 nnpack.cpp:80] Could not initialize NNPACK\n"
+    with linked_program() as link:
+        output = Path(Foreground.of(link.variables).output)
+        output.write_bytes(b"loss 1\n" + started + warned[:70])
+        assert printed(link, 7) == b"loss 1\n"
+        output.write_bytes(warned[70:] + other + b"epoch 2: ")
+        shown = other + b"epoch 2: "
+        assert printed(link, len(shown)) == shown
+
+
 @pytest.mark.parametrize("text", [b"half a line", b"a line\n"])
 def test_what_follows_a_program_begins_a_line(capfd, text, tmp_path):
     with linked_program() as link:
