@@ -150,7 +150,8 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     rows = traced if found.problem else _unslowed(traced, seen.slowdown, observer_tax)
     known = {"hardware": hardware, "behaviour": behaviour, "steps": steps, "devices": devices}
     known |= {"annotations": annotations, "collectives": collectives, "processes": processes}
-    matching = _matches(of_shown[0], traced, rows, known | {"sampled_steps": sampled_steps})
+    known |= {"sampled_steps": sampled_steps}
+    matching = _matches(of_shown[0], traced, rows, known, seen.slowdown)
     in_full = [one.number for one in ranks if one.parts]
     missing = (*_abstentions(found.problem), *left_out(_PARTS, in_full, count))
     return _result(rows, shown, ranks, matching, trust.checks(seen), missing, config)
@@ -195,7 +196,11 @@ def _with_parts(found: Periods, most: int) -> tuple[list[int], int]:
 
 
 def _matches(
-    one: Divided, traced: pd.DataFrame, rows: pd.DataFrame, known: Mapping[str, Any]
+    one: Divided,
+    traced: pd.DataFrame,
+    rows: pd.DataFrame,
+    known: Mapping[str, Any],
+    slowdown: Metric | None,
 ) -> pd.DataFrame:
     """Return what the patterns find in the first recording of the rank that is shown.
 
@@ -204,7 +209,8 @@ def _matches(
     lacking = [name for name in _SAMPLED if known[name] is None]
     known = {**known, **{name: schema.frame(name) for name in lacking}}
     own, shown = (causes[causes["rank"] == one.rank.where[0]] for causes in (traced, rows))
-    found = matches(one.rank, one.time, own, known, len(set(rows["rank"])))
+    times = slowdown.value if slowdown else 1.0
+    found = matches(one.rank, one.time, own, known, len(set(rows["rank"])), times)
     return matches_without_overhead(found, shown)
 
 

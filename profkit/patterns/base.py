@@ -61,6 +61,9 @@ class Step:
     ranks: int = 1
     """Ranks of the job, as far as it is known."""
 
+    slowdown: float = 1.0
+    """How many times as long they take with the profiler, at least 1; 1 if that is not known."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Match:

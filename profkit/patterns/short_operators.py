@@ -13,6 +13,8 @@ from profkit.patterns.base import CHARGED, Match, Step, pattern
 
 _MOST_NS = 30_000
 _MOST_OF_ONE_NS = 100_000
+"""Without a profiler, as the limit above."""
+
 _LEAST_OPERATORS = 500
 _LEAST_SHARE = 0.25
 _MOSTLY = 0.5
@@ -36,10 +38,10 @@ def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Matc
     """
     lasted = (cpu_ops["end_ns"] - cpu_ops["start_ns"]).to_numpy()
     updating = inside(cpu_ops, having(cpu_ops, UPDATE))
-    short = called(cpu_ops) & (lasted < _MOST_NS) & ~updating
+    short = called(cpu_ops) & (lasted < _MOST_NS * step.slowdown) & ~updating
     if per_step(short, step.count) < _LEAST_OPERATORS:
         return None
-    usual = _usually_brief(cpu_ops) & ~updating
+    usual = _usually_brief(cpu_ops, step.slowdown) & ~updating
     gain_ns = time(cpu_ops, inside(cpu_ops, short | usual))
     if gain_ns < _LEAST_SHARE * step.ms * 1e6 * step.count:
         return None
@@ -54,7 +56,7 @@ def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Matc
         advice, of_python = f", {loop_advice(cpu_ops, beside)}", {}
         gain_ns = time(cpu_ops, inside(cpu_ops, beside))
     else:
-        advice, of_python = _FOR_LOOPS, {"python": _between_ns(cpu_ops, usual)}
+        advice, of_python = _FOR_LOOPS, {"python": _between_ns(cpu_ops, usual, step.slowdown)}
     count = per_step(chosen, step.count)
     return Match(
         cause="cpu_operators",
@@ -77,7 +79,7 @@ def _outermost(cpu_ops: pd.DataFrame) -> Chosen:
     return operators & ~cpu_ops["parent"].isin(cpu_ops["op"][operators]).to_numpy(bool)
 
 
-def _usually_brief(cpu_ops: pd.DataFrame) -> Chosen:
+def _usually_brief(cpu_ops: pd.DataFrame, slowdown: float) -> Chosen:
     """Choose the outermost operators of names that mostly hold short ones only, but for long ones.
 
     What counts is the longest that one of them computes by itself.
@@ -90,12 +92,12 @@ def _usually_brief(cpu_ops: pd.DataFrame) -> Chosen:
         charges = cpu_ops[CHARGED].to_numpy(np.int64)[order]
         longest = pd.Series(np.maximum.reduceat(charges, begins), index=outermost.index)
         usual = longest.groupby(outermost["name"], observed=True).transform("median")
-        is_brief = (usual < _MOST_NS) & (longest < _MOST_OF_ONE_NS)
+        is_brief = (usual < _MOST_NS * slowdown) & (longest < _MOST_OF_ONE_NS * slowdown)
         chosen[order[begins]] = is_brief.to_numpy()
     return chosen
 
 
-def _between_ns(cpu_ops: pd.DataFrame, brief: Chosen) -> float:
+def _between_ns(cpu_ops: pd.DataFrame, brief: Chosen, slowdown: float) -> float:
     """Return the time between outermost operators that soon follow each other, both `brief`, ns."""
     order = _in_order(cpu_ops, _outermost(cpu_ops))
     step, thread, start, end = (
@@ -104,7 +106,8 @@ def _between_ns(cpu_ops: pd.DataFrame, brief: Chosen) -> float:
     both = brief[order][1:] & brief[order][:-1]
     both &= (step[1:] == step[:-1]) & (thread[1:] == thread[:-1])
     between = start[1:] - end[:-1]
-    return float(between[both & (between > 0) & (between < _MOST_OF_ONE_NS)].sum())
+    both &= (between > 0) & (between < _MOST_OF_ONE_NS * slowdown)
+    return float(between[both].sum())
 
 
 def _in_order(cpu_ops: pd.DataFrame, chosen: Chosen) -> NDArray[np.int64]:

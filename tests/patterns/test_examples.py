@@ -106,6 +106,13 @@ def test_workers_that_ended_with_an_epoch_were_started_anew_for_the_next(is_next
     assert [match.gain_ns for match in matches] == [70_000] * is_next
 
 
+@pytest.mark.parametrize(("slowdown", "is_found"), [(1.0, False), (2.0, True)])
+def test_operators_that_the_profiler_makes_long_are_short(slowdown, is_found):
+    given = examples("short_operators").PASSED["long operators"]
+    step = Step(count=1, ms=1.0, slowdown=slowdown)
+    assert bool(found(patterns()["short_operators"], **given, step=step)) == is_found
+
+
 def test_half_of_the_bytes_shorten_no_waiting_for_a_late_rank():
     given = examples("fp32_reductions").FOUND
     times = causes(

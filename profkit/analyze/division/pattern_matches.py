@@ -3,6 +3,7 @@
 import json
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,19 +31,22 @@ _COLUMNS = (
 )
 
 
-def matches(
+def matches(  # noqa: PLR0913, PLR0917 (what is divided, and what is known of it)
     rank: RecordedRank,
     time: Partition,
     causes: pd.DataFrame,
     known: Mapping[str, Any],
     ranks: int,
+    slowdown: float,
 ) -> pd.DataFrame:
     """Return what the patterns find in the periods of `rank`, the largest gain first.
 
-    `causes` are its own, `known` has the tables and settings that patterns may name besides.
+    `causes` are its own, `known` has the tables and settings that patterns may name besides. For
+    `ranks` and `slowdown` see `Step`.
     """
     known = {**known, "causes": causes[list(CAUSE_COLUMNS)]}
-    whole = _step(rank, ranks)
+    step_of = partial(_step, ranks=ranks, slowdown=max(slowdown, 1.0))
+    whole = step_of(rank)
     within = charges.of_operators(rank, time)
     given = _given(rank, time, within, known) | {"step": whole}
     rank.forget()
@@ -56,7 +60,7 @@ def matches(
         found[name].add(whole, fitting[name].found(given))
         rank.tidy()
     for part in _parts(rank) if in_parts else ():
-        of_part = _given(part, time, within, known) | {"step": _step(part, ranks)}
+        of_part = _given(part, time, within, known) | {"step": step_of(part)}
         of_part["causes"] = _causes_of_part(part, given["causes"], of_part["step"].ms / whole.ms)
         part.forget()
         for name, pattern in in_parts.items():
@@ -77,9 +81,10 @@ def _fits(pattern: Pattern, rank: RecordedRank) -> bool:
     return not (pattern.without_gpu and len(rank.kernels))
 
 
-def _step(rank: RecordedRank, ranks: int) -> Step:
+def _step(rank: RecordedRank, ranks: int, slowdown: float) -> Step:
     length = float((rank.windows[:, 1] - rank.windows[:, 0]).mean())
-    return Step(count=len(rank.periods), ms=length / _NS_PER_MS, ranks=ranks)
+    ms = length / _NS_PER_MS
+    return Step(count=len(rank.periods), ms=ms, ranks=ranks, slowdown=slowdown)
 
 
 def _parts(rank: RecordedRank) -> Iterator[RecordedRank]:
