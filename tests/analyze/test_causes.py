@@ -332,15 +332,15 @@ def test_launched_work_that_does_not_start_says_on_how_many_streams_it_could_wai
     assert evidence == {"streams": streams, "longest_ns": 400_000}
 
 
-def replayed(*kernels):
+def replayed(*kernels, launch="cudaGraphLaunch"):
     """Return what a step of a graph spends idle; the CPU waits for its end."""
-    launches = [(7, 0, 4, "cudaGraphLaunch"), (8, 4, 5, "cudaGraphLaunch")]
+    launches = [(7, 0, 4, launch), (8, 4, 5, launch)]
     waits = call(9, 6, 990, "cudaStreamSynchronize")
     found = divided(
         steps=[step(0, 1000)],
         cpu_ops=[op(0, 0, 990)],
         kernels=[kernel(*times) for times in kernels],
-        runtime_calls=[*(call(*launch) for launch in launches), waits],
+        runtime_calls=[*(call(*one) for one in launches), waits],
     )
     idle = {name: time for name, time in times(found).items() if name.startswith("gpu_idle.")}
     failed = [row["check"] for row in rows(found, "trust") if row["passed"] == "false"]
@@ -356,6 +356,8 @@ def test_what_is_missing_between_kernels_of_a_graph_is_no_waiting():
     assert idle == {"gpu_idle.in_graph": 5 + 400 + 150}
     _, idle, failed = replayed((7, 5, 300), (7, 340, 800), (8, 950, 970), (8, 970, 1000))
     assert (idle, "graphs" in failed) == ({"gpu_idle.not_started": 5 + 40 + 150}, False)
+    found, idle, _ = replayed((7, 5, 300), (7, 700, 1000), launch="cudaLaunchKernelExC")
+    assert idle == {"gpu_idle.not_started": 5 + 400}
     found, idle, _ = replayed((7, 5, 300), (8, 700, 1000))
     assert idle == {"gpu_idle.not_started": 5 + 400}
     evidence = json.loads(tree(found)["gpu_idle.not_started"]["evidence"])

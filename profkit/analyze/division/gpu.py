@@ -9,7 +9,7 @@ from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.blocking_calls import waits_for_gpu
-from profkit.analyze.shared.glob_match import texts
+from profkit.analyze.shared.glob_match import matching, texts
 from profkit.analyze.shared.intervals import Intervals
 
 COMPUTING, IDLE = "gpu_computing", "gpu_idle"
@@ -104,14 +104,20 @@ def _are_in_graphs(rank: RecordedRank, queued: Intervals) -> NDArray[np.bool_]:
     order = np.argsort(rank.kernel_spans[:, 0], kind="stable")
     spans = rank.kernel_spans[order]
     launch = rank.kernels["correlation"].to_numpy(np.int64)[order]
-    _, number, count = np.unique(launch, return_inverse=True, return_counts=True)
-    is_graph = (count[number] > 1) & (launch > 0)
+    is_graph = (_are_of_graphs(rank) & (rank.kernels["correlation"] > 0).to_numpy())[order]
     after = np.searchsorted(spans[:, 0], queued[:, 1]).clip(max=len(order) - 1)
     is_hole = is_graph[after] & (launch[(after - 1).clip(min=0)] == launch[after])
     is_hole &= queued[:, 1] - queued[:, 0] >= _HOLE_NS
     holes = intervals.total(queued[is_hole])
     working = intervals.total(intervals.union(spans[is_graph]))
     return np.asarray(is_hole | (is_graph[after] & (holes > _MOST_HOLES * (holes + working))))
+
+
+def _are_of_graphs(rank: RecordedRank) -> NDArray[np.bool_]:
+    """Tell which kernels were launched as a part of a CUDA graph."""
+    launches_graph = np.append(matching(rank.calls["name"], ("*GraphLaunch*",)), False)
+    by_call = launches_graph[rank.launched["call"].to_numpy(np.int64)]
+    return np.asarray((rank.kernels["graph"] >= 0).to_numpy() | by_call)
 
 
 def _gaps(rank: RecordedRank) -> Gaps:
