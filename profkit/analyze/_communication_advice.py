@@ -73,20 +73,20 @@ def less_communication(cause: Cause) -> str:
             f"Most of it is waiting, as a call of the same size takes {fastest} ms at best: see "
             "on all ranks which comes late, and what holds it up."
         )
-    sent = int(cause.evidence.get("message_bytes", -1))
-    if 0 <= sent < _SMALL_BYTES:
+    if 0 <= (sent := int(cause.evidence.get("message_bytes", -1))) < _SMALL_BYTES:
         return (
             f"Messages of {size(sent)} take hardly longer than empty ones: send fewer and larger "
             "ones, such as several tensors in one (`torch.cat`, `_coalescing_manager`)."
         )
-    return f"{_slow_link(cause, sent)}{_of_operation(cause)}"
+    return f"{slow_link(cause.evidence)}{_of_operation(cause)}"
 
 
-def _slow_link(cause: Cause, sent: int) -> str:
-    """Return that messages of `sent` bytes take far longer than a link of GPUs needs, if so."""
-    if sent < _LARGE_BYTES or cause.evidence.get("on_cpu"):
+def slow_link(evidence: Mapping[str, str | int | float | bool]) -> str:
+    """Return the first sentence of the advice if messages take far longer than a link needs."""
+    sent = int(evidence.get("message_bytes", -1))
+    if sent < _LARGE_BYTES or evidence.get("on_cpu"):
         return ""
-    fastest_ns = float(cause.evidence["fastest_ns"])
+    fastest_ns = float(evidence["fastest_ns"])
     if (rate := sent / max(fastest_ns, 1.0)) >= _SLOW_BYTES_PER_NS:
         return ""
     return (

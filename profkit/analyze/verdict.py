@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from profkit.analyze._actions_of_patterns import with_known_causes
-from profkit.analyze._communication_advice import is_mostly_waiting
+from profkit.analyze._communication_advice import is_mostly_waiting, slow_link
 from profkit.analyze._headline import (
     PER_STEP,
     PER_TRACED_STEP,
@@ -260,10 +260,13 @@ def _without_ranks(action: Action, checks: Iterable[Trust]) -> Action:
     if is_mostly_waiting(action.evidence):
         title, advice = "Waiting for a rank that was not recorded", f"{doubt} {action.advice}"
         return replace(action, title=title, advice=advice, confidence=Confidence.LOW)
+    # What the fastest call takes is no waiting.
+    slow = slow_link(action.evidence)
+    rest = action.advice.removeprefix(slow)
     return replace(
         action,
         title="Transfer, or waiting for a rank that was not recorded",
-        advice=f"{doubt} If it is transfer: {action.advice[:1].lower()}{action.advice[1:]}",
+        advice=f"{slow}{doubt} If it is transfer: {rest[:1].lower()}{rest[1:]}",
         confidence=Confidence.LOW,
     )
 

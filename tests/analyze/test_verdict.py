@@ -476,6 +476,12 @@ def test_communication_is_said_of_the_ranks_that_were_recorded():
     found = on(times, about=waits, checks=[("ranks", "false", "2 of 8 ranks recorded.", "")])
     assert found.actions[0].title == "Waiting for a rank that was not recorded"
     assert "If it is transfer" not in found.actions[0].advice
+    slow = {"message_bytes": 16 << 20, "fastest_ns": 9e6}
+    evidence = {"exposed_communication.transfer": ("", slow)}
+    found = on(times, about=evidence, checks=[("ranks", "false", "2 of 8 ranks recorded.", "")])
+    assert found.actions[0].advice.startswith("16 MiB take 9 ms at best, 1.9 GB/s: ")
+    assert "slow one. 2 of 8 ranks recorded: " in found.actions[0].advice
+    assert found.actions[0].advice.count("GB/s") == 1
 
 
 @pytest.mark.parametrize(
