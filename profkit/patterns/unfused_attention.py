@@ -9,6 +9,7 @@ from profkit.patterns._shapes import shape
 from profkit.patterns.base import Match, Step, pattern
 
 _OF_MODULE = r"^aten::_native_multi_head_attention$"
+_OPERATOR = "::"
 _DROPOUT = r"^aten::(?:native_dropout|bernoulli_)$"
 
 _USE = (
@@ -53,7 +54,7 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     widest = max((shape(str(text)) for text in cpu_ops["input_shapes"][found]), default=[])
     return Match(
         cause=cause(cpu_ops, inside(cpu_ops, found), kernels),
-        advice=use.format(f" in {where}" if where else ""),
+        advice=use.format(f" in {where}" if where and _OPERATOR not in where else ""),
         gain_ns=time(cpu_ops, chosen, kernels) - staying_ns,
         place=where,
         confidence=Confidence.HIGH,

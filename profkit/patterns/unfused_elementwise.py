@@ -2,11 +2,12 @@
 
 import pandas as pd
 
-from profkit.patterns._rows import equal, having
+from profkit.patterns._rows import Chosen, equal, having
 from profkit.patterns._shapes import ELEMENTWISE_KERNEL
-from profkit.patterns.base import Match, Step, charged, pattern
+from profkit.patterns.base import CHARGED, Match, Step, charged, pattern
 
 _LEAST_SHARE_OF_COMPUTING = 0.25
+_NAMED = 2
 _GAIN = 2 / 3
 """Three elementwise kernels in one read and write a third; chains are mostly longer."""
 
@@ -15,7 +16,7 @@ _GAIN = 2 / 3
     title="Unfused elementwise kernels",
     source="https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#fuse-operations",
 )
-def match(kernels: pd.DataFrame, step: Step) -> Match | None:
+def match(kernels: pd.DataFrame, cpu_ops: pd.DataFrame, step: Step) -> Match | None:
     """Find elementwise kernels outside the optimizer that make up much of the computing time."""
     outside = (kernels["phase"].astype(object) != "optimizer").to_numpy(dtype=bool)
     plain = having(kernels, ELEMENTWISE_KERNEL) & ~having(kernels, "multi_tensor_apply") & outside
@@ -26,11 +27,20 @@ def match(kernels: pd.DataFrame, step: Step) -> Match | None:
         return None
     return Match(
         cause="gpu_computing",
-        advice="Fuse them with `torch.compile(model)`. Or use fused layers: "
-        "`torch.nn.RMSNorm`, `torch.nn.LayerNorm`, fused rotary embedding.",
+        advice=f"Fuse them with `torch.compile(model)`{_of_operators(kernels, plain, cpu_ops)}.",
         gain_ns=time * _GAIN,
         evidence={
             "kernels_per_step": round(int(plain.sum()) / step.count, 1),
             "share_of_computing": round(time / max(charged(kernels, computing), 1.0), 3),
         },
+    )
+
+
+def _of_operators(kernels: pd.DataFrame, chosen: Chosen, cpu_ops: pd.DataFrame) -> str:
+    """Return the operators that launched most of the chosen kernels by time, "" if unknown."""
+    names = cpu_ops.drop_duplicates("op").set_index("op")["name"].astype(object)
+    rows = kernels[chosen]
+    times = rows[CHARGED].groupby(rows["op"].map(names)).sum().nlargest(_NAMED)
+    return f": most time is in {' and '.join(f'`{name}`' for name in times.index)}" * bool(
+        len(times)
     )
