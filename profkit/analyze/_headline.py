@@ -88,8 +88,7 @@ def _sentence(top: Cause, causes: Sequence[Cause], whole: str) -> str:
         exposed = milliseconds(by_id[gpu.EXPOSED].ms_per_step)
         return f"Exposed communication {exposed} {whole}: {time} ms {names.lower(top.title)}."
     if top.id in (gpu.COMPUTING, cpu.COMPUTING, "python"):
-        works = "GPU busy" if top.id == gpu.COMPUTING else top.title
-        return f"{works} {time} {whole}{_mostly(causes, top)}."
+        return f"{names.title(top.id)} {time} {whole}{_mostly(causes, top)}."
     blocked = "CPU blocked in " if top.id.startswith(f"{BLOCKED}.") else ""
     return f"{blocked}{top.title} {time} {whole}{_where(top)}."
 

@@ -44,7 +44,7 @@ _OPS = Columns(
 )
 _KERNELS = Columns(
     "rank repeat device stream name kind start_ns end_ns correlation op step size_bytes copy_kind"
-    " grid block registers shared_memory_bytes occupancy_percent module phase",
+    " graph grid block registers shared_memory_bytes occupancy_percent module phase",
     narrow="correlation op",
 )
 _MEMORY = Columns("rank repeat device time_ns allocated_bytes")

@@ -1,13 +1,15 @@
 """One large gather: an all-gather far larger than the others, such as that of the logits."""
 
+import numpy as np
 import pandas as pd
 
 from profkit.patterns._communication import CAUSE, exposed, of_kind, without_waiting
-from profkit.patterns._rows import operators_of, place
+from profkit.patterns._rows import belonging, having, inside, operators_of, place
 from profkit.patterns.base import Match, Step, pattern
 
 _LEAST_CALLS = 4
 _TIMES_THE_MEDIAN = 8
+_UPDATES = r"^Optimizer\."
 
 
 @pattern(
@@ -21,12 +23,18 @@ def match(
     causes: pd.DataFrame,
     step: Step,
 ) -> Match | None:
-    """Find the all-gathers that take eight times as long as the median one."""
+    """Find the all-gathers that are eight times as large as the median one.
+
+    Or take eight times as long, where their sizes were not recorded. Optimizers gather weights.
+    """
     calls = of_kind(collectives, "allgather")
-    length = (collectives["end_ns"] - collectives["start_ns"]).to_numpy()
+    calls &= ~belonging(collectives, cpu_ops, inside(cpu_ops, having(cpu_ops, _UPDATES)))
     if calls.sum() < _LEAST_CALLS:
         return None
-    large = calls & (length >= _TIMES_THE_MEDIAN * pd.Series(length[calls]).median())
+    length = (collectives["end_ns"] - collectives["start_ns"]).to_numpy(np.int64)
+    sizes = collectives["size_bytes"].to_numpy(np.int64)
+    extent = sizes if (sizes[calls] > 0).all() else length
+    large = calls & (extent >= _TIMES_THE_MEDIAN * np.median(extent[calls]))
     if not large.any():
         return None
     launched = operators_of(collectives[large], cpu_ops)
@@ -37,5 +45,5 @@ def match(
         "`ColwiseParallel(use_local_output=False)`, instead of gathering all logits.",
         gain_ns=without_waiting(exposed_ns, causes, step),
         place=place(cpu_ops, launched),
-        evidence={"gathers": int(large.sum()), "longest_ms": round(float(length.max()) / 1e6, 3)},
+        evidence={"gathers": int(large.sum()), "longest_ms": round(length[large].max() / 1e6, 3)},
     )

@@ -7,6 +7,12 @@ from profkit.patterns.base import Match, Step, pattern
 
 _NORM, _CONVOLUTION = r"^aten::batch_norm$", r"^aten::convolution$"
 _TRAINS = r"[bB]ackward|^Optimizer\."
+_FOLD = (
+    "old them into the convolutions: `torch.nn.utils.fuse_conv_bn_eval`, or `torch.compile` with "
+    "`TORCHINDUCTOR_FREEZING=1`."
+)
+_IN_EVAL = "bn_fw_inf|batch_norm_transform_input"
+"""Kernels that norms have once `model.eval()` was called."""
 
 
 @pattern(
@@ -20,10 +26,10 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
         return None
     chosen = inside(cpu_ops, norms)
     where = place(cpu_ops, norms)
+    is_in_eval = having(kernels, _IN_EVAL).any()
     return Match(
         cause=cause(cpu_ops, chosen, kernels),
-        advice="For inference call `model.eval()`, and fold them into the convolutions: "
-        "`torch.nn.utils.fuse_conv_bn_eval`, or `torch.compile` with `TORCHINDUCTOR_FREEZING=1`.",
+        advice=f"F{_FOLD}" if is_in_eval else f"For inference call `model.eval()`, and f{_FOLD}",
         gain_ns=time(cpu_ops, chosen, kernels),
         place=where,
         evidence={"norms_per_step": per_step(norms, step.count)},

@@ -9,11 +9,15 @@ from profkit.core.verdict import Confidence
 from profkit.patterns._parameter_loops import ON_ONE
 from profkit.patterns._python_calls import Spent, outermost, spent_on_cpu
 from profkit.patterns._rows import Chosen, cause, having, inside, per_step, time
+from profkit.patterns._shapes import MATMULS
 from profkit.patterns.base import Match, Step, pattern
 from profkit.tables.python_frames import own_lines
 
 _STEP = r"^Optimizer\.step#(?!Fused)(\w+)\.step"
 _STEP_CALLS = r"torch/optim/\w+\.py\(\d+\): step$"
+_OTHER_WORK = rf"{MATMULS}|^c10d::|^record_param_comms|^(?:nccl|rccl|gloo|ucc):|^Torch-Compiled"
+"""Of an optimizer's step: products, communication, and what is compiled already."""
+
 _LEAST_OPERATORS = 16
 _MOST_ON_GPU = 2 / 3
 """Share of its time that is gained at most: a GPU still reads and writes the parameters once."""
@@ -54,6 +58,7 @@ def match(
         # What Python does between the operators goes with them.
         spent = spent_on_cpu(python_calls, outermost(python_calls, calls), cpu_ops, causes)
     else:
+        chosen &= ~inside(cpu_ops, having(cpu_ops, _OTHER_WORK))
         gain_ns = time(cpu_ops, chosen, kernels)
         spent = Spent(cause=cause(cpu_ops, chosen & ~steps, kernels), gain_ns=gain_ns, place="")
     return Match(
@@ -94,6 +99,6 @@ def _advice(optimizer: str, *, has_gpu: bool) -> str:
             "`torch.compile(optimizer.step)`."
         )
     return (
-        "Take an optimizer of `torch.optim` with `fused=True`, or write it with "
-        "`torch._foreach_*` and compile its step: `torch.compile(optimizer.step)`."
+        "Write its step with `torch._foreach_*`, or compile it: `torch.compile(optimizer.step)`; "
+        "or take an optimizer of `torch.optim` with `fused=True`."
     )

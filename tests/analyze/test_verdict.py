@@ -77,7 +77,7 @@ def judged(*, imported="trace", **given):
         (
             {"gpu_computing": 94, "gpu_idle.python": 6},
             Limiter.GPU,
-            "GPU busy 94 of 100 ms per step.",
+            "GPU computing 94 of 100 ms per step.",
         ),
         (
             {"gpu_computing": 60, "gpu_idle.loading_data": 40},
@@ -107,7 +107,7 @@ def judged(*, imported="trace", **given):
         (
             {"cpu_operators": 70, "python": 30},
             Limiter.CPU,
-            "cpu_operators 70 of 100 ms per step.",
+            "Operators on the CPU 70 of 100 ms per step.",
         ),
         (
             {"gpu_idle.not_recorded": 90, "gpu_computing": 10},
@@ -170,7 +170,7 @@ def test_a_headline_that_is_too_long_loses_a_part_and_stays_a_sentence():
     found = judged(
         causes=causes({name: 80, "cpu_operators": 20}), steps=steps, unprofiled=[{"step": 0}]
     )
-    assert found.headline == "python 80 of 100 ms per traced step."
+    assert found.headline == "Python 80 of 100 ms per traced step."
 
 
 def test_time_that_passes_between_steps_is_said_first():
@@ -269,11 +269,13 @@ def test_a_little_start_up_is_not_what_the_headline_tells():
 
 def test_a_headline_shortens_the_name_of_a_kernel():
     found = on({f"gpu_computing.Cijk_{'MT128x192x64_' * 40}": 94, "gpu_idle.python": 6})
-    assert found.headline.startswith("GPU busy 94 of 100 ms per step, 94 ms in Cijk_MT128x192x64_")
+    assert found.headline.startswith(
+        "GPU computing 94 of 100 ms per step, 94 ms in Cijk_MT128x192x64_"
+    )
     assert found.headline.endswith("_MT128x192x64_*.")
     assert len(found.headline) < 110
     found = on({"gpu_computing.Gemm<2, 3, 1, 3, 128, Tile<4>>": 94, "gpu_idle.python": 6})
-    assert found.headline == "GPU busy 94 of 100 ms per step, 94 ms in Gemm<...>."
+    assert found.headline == "GPU computing 94 of 100 ms per step, 94 ms in Gemm<...>."
 
 
 def test_what_is_no_step_is_not_called_one():
@@ -281,7 +283,7 @@ def test_what_is_no_step_is_not_called_one():
         causes({"gpu_computing": 100}), abstentions=(Abstention(what="single steps", reason=""),)
     )
     found = judged(causes=whole)
-    assert found.headline == "GPU busy 100 of 100 ms recorded."
+    assert found.headline == "GPU computing 100 of 100 ms recorded."
     assert step_time(found) == "100 ms recorded, no step marked"
 
 
@@ -629,10 +631,10 @@ def test_what_happens_in_some_steps_is_spread_over_all_and_may_be_the_limiter():
     assert decisive.headline == "7 ms per step on average: Title, in 3 of 12 steps."
     unsure = on(times, matches=[match("loading_data", 7, confidence="low", **seldom)])
     assert unsure.limiter is Limiter.CPU
-    assert unsure.headline == "cpu_operators 35 of 40 ms per step."
+    assert unsure.headline == "Operators on the CPU 35 of 40 ms per step."
     small = on(times, matches=[match("loading_data", 2, **seldom)])
     assert small.limiter is Limiter.CPU
-    assert small.headline == "cpu_operators 35 of 40 ms per step."
+    assert small.headline == "Operators on the CPU 35 of 40 ms per step."
 
 
 @pytest.mark.parametrize(("line", "count"), [("train.py(9): save", 1), ("train.py(8): log", 2)])
@@ -819,7 +821,7 @@ def test_the_step_time_is_that_of_the_unprofiled_run_where_there_is_one():
     given = {"causes": causes({"gpu_computing": 100}), "steps": steps}
     found = judged(**given, unprofiled=[{"step": 0}])
     assert (found.step_ms, found.traced_ms, found.is_unprofiled) == (80, 100, True)
-    assert found.headline == "GPU busy 100 of 100 ms per traced step."
+    assert found.headline == "GPU computing 100 of 100 ms per traced step."
     assert judged(**given).step_ms == 100
 
 
@@ -828,7 +830,7 @@ def test_what_the_profiler_slows_down_is_left_out_of_the_step_and_limits_nothing
     times = {"gpu_computing": 19, "gpu_idle.python": 2, "profiler_overhead": 27}
     given = {"causes": causes(times), "steps": steps}
     found = judged(**given, unprofiled=[{"step": 0}])
-    assert (found.limiter, found.headline) == (Limiter.GPU, "GPU busy 19 of 21 ms per step.")
+    assert (found.limiter, found.headline) == (Limiter.GPU, "GPU computing 19 of 21 ms per step.")
     assert (found.step_ms, found.traced_ms, found.overhead_ms) == (21, 21, 27)
     assert sum(cause.share for cause in found.causes if "." not in cause.id) == pytest.approx(1)
     assert "profiler_overhead" not in [cause.id for cause in found.causes]

@@ -18,7 +18,7 @@ from tests.patterns.examples import (
     unused_gradients,
     workers_restarted,
 )
-from tests.patterns.recorded import call, causes, collective, op, python
+from tests.patterns.recorded import call, causes, collective, kernel, op, python
 
 
 def examples(name):
@@ -104,6 +104,28 @@ def test_workers_that_ended_with_an_epoch_were_started_anew_for_the_next(is_next
     ]
     matches = found(patterns()["workers_restarted"], python_calls=calls if is_next else calls[:2])
     assert [match.gain_ns for match in matches] == [70_000] * is_next
+
+
+def test_products_and_communication_of_an_optimizer_are_not_gained_by_fusing_it():
+    ops = examples("unfused_optimizer").FOUND["cpu_ops"]
+    step = [*ops, op(101, "aten::mm", parent=0), op(102, "nccl:_all_gather_base", parent=0)]
+    kernels = [
+        kernel(1, "elementwise", 30_000),
+        kernel(101, "gemm", 90_000),
+        kernel(102, "ncclDevKernel_AllGather", 90_000, kind="communication"),
+    ]
+    (alone,) = found(patterns()["unfused_optimizer"], cpu_ops=ops, kernels=kernels[:1])
+    (match,) = found(patterns()["unfused_optimizer"], cpu_ops=step, kernels=kernels)
+    assert (match.cause, match.gain_ns) == (alone.cause, alone.gain_ns)
+
+
+@pytest.mark.parametrize(("name", "is_said"), [("bn_fw_inf_1C11", False), ("bn_fw_tr_1C11", True)])
+def test_a_model_in_evaluation_is_not_to_be_put_into_it(name, is_said):
+    ops = examples("unfolded_batch_norm").FOUND["cpu_ops"]
+    kernels = [kernel(2, name, 90_000)]
+    (match,) = found(patterns()["unfolded_batch_norm"], cpu_ops=ops, kernels=kernels)
+    assert ("model.eval()" in match.advice) == is_said
+    assert "old them into the convolutions" in match.advice
 
 
 @pytest.mark.parametrize(("slowdown", "is_found"), [(1.0, False), (2.0, True)])
