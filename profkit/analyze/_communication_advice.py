@@ -11,7 +11,7 @@ _SMALL_BYTES = 32 << 10
 
 _LARGE_BYTES = 1 << 20
 _SLOW_BYTES_PER_NS = 4.0
-"""What a large message takes over any link within a host is far less."""
+"""Over any link within a host large messages are far faster."""
 
 _NARROW = ("float16", "bfloat16")
 _OF_GRADIENTS = (

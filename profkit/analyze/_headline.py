@@ -17,8 +17,9 @@ _MOST = 0.6
 _TELLING = 0.2
 """Part of the time from which on start-up is what there is to say."""
 _LONGEST_NAME = 60
-_MOST_SPACES = 4
 """Of a kernel, which some libraries give names of hundreds of characters."""
+
+_MOST_SPACES = 4
 PER_STEP, PER_TRACED_STEP, RECORDED = "per step", "per traced step", "recorded"
 
 
