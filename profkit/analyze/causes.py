@@ -23,7 +23,6 @@ from profkit.analyze.division.rank_causes import (
     Divided,
     RankCauses,
     by_step_of,
-    decisive,
     one_by_one,
     tree_of,
     with_shown,
@@ -131,10 +130,9 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     sampled = divided_ranks.sampled_tables(samples=samples, threads=threads, pauses=pauses)
     tables: dict[str, Any] = {"ops": cpu_ops, "kernels": kernels, "calls": runtime_calls, **sampled}
     tables |= {"python": python, **divided_ranks.of_collectives(collectives, matched)}
-    chosen, count = _with_parts(found, config.most_ranks)
+    chosen = _with_parts(found, config.most_ranks)
     ranks = one_by_one(found, tables, chosen, keeps_all=_are_few(python, recorded))
-    shown = decisive(tree_of(ranks))
-    ranks, of_shown = with_shown(shown, ranks, found, tables)
+    ranks, shown = with_shown(ranks, found, tables)
     traced = tree_of(ranks)
     seen = trust.Seen(
         periods=found,
@@ -142,19 +140,16 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         collectives=collectives,
         recordings=recordings,
         slowdown=_slowdown(observer_tax, recordings),
-        **_of_ranks(ranks, traced, of_shown[0], hosts),
-        calls_per_ms=_calls_per_ms(python_calls, on_cpu, shown),
+        **_of_ranks(ranks, traced, shown, hosts),
+        calls_per_ms=_calls_per_ms(python_calls, on_cpu, shown.rank.where[0]),
         **_counted(steps, recorded, launched, recordings, len(python) + len(sampled["samples"])),
         unrecorded_gpu=unrecorded_gpu(cpu_ops, kernels, runtime_calls, devices),
     )
     rows = traced if found.problem else _unslowed(traced, seen.slowdown, observer_tax)
     known = {"hardware": hardware, "behaviour": behaviour, "steps": steps, "devices": devices}
     known |= {"annotations": annotations, "collectives": collectives, "processes": processes}
-    known |= {"sampled_steps": sampled_steps}
-    matching = _matches(of_shown[0], traced, rows, known, seen.slowdown)
-    in_full = [one.number for one in ranks if one.parts]
-    missing = (*_abstentions(found.problem), *left_out(_PARTS, in_full, count))
-    return _result(rows, shown, ranks, matching, trust.checks(seen), missing, config)
+    matching = _matches(shown, traced, rows, known | {"sampled_steps": sampled_steps}, seen)
+    return _result(rows, shown, ranks, matching, trust.checks(seen), found.problem, config)
 
 
 def _of_ranks(
@@ -188,11 +183,11 @@ def _working(causes: pd.DataFrame) -> float:
     return float(causes.loc[causes["id"].isin(_AT_WORK), "share"].sum()) + beside_gpu
 
 
-def _with_parts(found: Periods, most: int) -> tuple[list[int], int]:
-    """Return the ranks whose parts are kept, at most `most`, and of how many."""
+def _with_parts(found: Periods, most: int) -> list[int]:
+    """Return the ranks whose parts are kept, at most `most`."""
     times = found.rows.assign(time_ns=found.rows["end_ns"] - found.rows["start_ns"])
     numbers = np.unique(found.rows["rank"].to_numpy(np.int64))
-    return representative(times, numbers, most), len(numbers)
+    return representative(times, numbers, most)
 
 
 def _matches(
@@ -200,7 +195,7 @@ def _matches(
     traced: pd.DataFrame,
     rows: pd.DataFrame,
     known: Mapping[str, Any],
-    slowdown: Metric | None,
+    seen: trust.Seen,
 ) -> pd.DataFrame:
     """Return what the patterns find in the first recording of the rank that is shown.
 
@@ -209,8 +204,8 @@ def _matches(
     lacking = [name for name in _SAMPLED if known[name] is None]
     known = {**known, **{name: schema.frame(name) for name in lacking}}
     own, shown = (causes[causes["rank"] == one.rank.where[0]] for causes in (traced, rows))
-    times = slowdown.value if slowdown else 1.0
-    found = matches(one.rank, one.time, own, known, len(set(rows["rank"])), times)
+    slowdown = seen.slowdown.value if seen.slowdown else 1.0
+    found = matches(one.rank, one.time, own, known, len(set(rows["rank"])), slowdown)
     return matches_without_overhead(found, shown)
 
 
@@ -279,13 +274,14 @@ def _ranks(by_step: pd.DataFrame, known: Sequence[RankCauses], shown: int) -> pd
 
 def _result(  # noqa: PLR0913, PLR0917 (what the tables are made of)
     rows: pd.DataFrame,
-    shown: int,
+    one: Divided,
     ranks: Sequence[RankCauses],
     found_patterns: pd.DataFrame,
     checks: Sequence[Trust],
-    missing: tuple[Abstention, ...],
+    problem: str,
     config: Config,
 ) -> Result:
+    shown = one.rank.where[0]
     by_step = by_step_of(ranks)
     consist = pd.concat([part for one in ranks for part in one.parts], ignore_index=True)
     of_ranks = _ranks(by_step, ranks, shown)
@@ -314,7 +310,7 @@ def _result(  # noqa: PLR0913, PLR0917 (what the tables are made of)
                 choose="rank",
             ),
         ),
-        abstentions=missing,
+        abstentions=_abstentions(problem, ranks),
     )
 
 
@@ -328,11 +324,13 @@ def _if_any(key: str, rows: pd.DataFrame, title: str, note: str) -> dict[str, Ta
     return {key: table(rows, title=title, note=note)} if len(rows) else {}
 
 
-def _abstentions(problem: str) -> tuple[Abstention, ...]:
+def _abstentions(problem: str, ranks: Sequence[RankCauses]) -> tuple[Abstention, ...]:
+    in_full = left_out(_PARTS, [one.number for one in ranks if one.parts], len(ranks))
     if not problem:
-        return ()
+        return in_full
     remedy = "mark steps with `profkit.step()` or `prof.step()`"
-    return (Abstention(what=SINGLE_STEPS, reason=f"{problem[0].lower()}{problem[1:]}: {remedy}"),)
+    reason = f"{problem[0].lower()}{problem[1:]}: {remedy}"
+    return (Abstention(what=SINGLE_STEPS, reason=reason), *in_full)
 
 
 def _metrics(rows: pd.DataFrame, by_step: pd.DataFrame) -> dict[str, Metric]:

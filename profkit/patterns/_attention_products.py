@@ -10,7 +10,8 @@ from profkit.tables.kernel_names import uses_tensor_cores
 
 _PRODUCT = r"^aten::(?:bmm|baddbmm)$"
 _SOFTMAX = r"^aten::_softmax(?:_backward_data)?$"
-_MATH = r"^aten::_scaled_dot_product_attention_math"
+MATH = r"^aten::_scaled_dot_product_attention_math"
+"""The backend of the function that computes in single operators."""
 
 
 def products_of_fused_ns(cpu_ops: pd.DataFrame, chosen: Chosen, kernels: pd.DataFrame) -> float:
@@ -28,7 +29,7 @@ def products_of_fused_ns(cpu_ops: pd.DataFrame, chosen: Chosen, kernels: pd.Data
 def in_single_operators(cpu_ops: pd.DataFrame) -> Chosen:
     """Choose all operators of attention for which no fused kernel is called."""
     _, between = unfused(cpu_ops)
-    return inside(cpu_ops, between | having(cpu_ops, _MATH))
+    return inside(cpu_ops, between | having(cpu_ops, MATH))
 
 
 def unfused(cpu_ops: pd.DataFrame) -> tuple[Chosen, Chosen]:
@@ -36,7 +37,7 @@ def unfused(cpu_ops: pd.DataFrame) -> tuple[Chosen, Chosen]:
 
     Not those of `scaled_dot_product_attention`, whose backend is then what takes the time.
     """
-    softmax = having(cpu_ops, _SOFTMAX) & ~inside(cpu_ops, having(cpu_ops, _MATH))
+    softmax = having(cpu_ops, _SOFTMAX) & ~inside(cpu_ops, having(cpu_ops, MATH))
     if not softmax.any():
         return softmax, softmax
     return _between_products(cpu_ops, softmax)

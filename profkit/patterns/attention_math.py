@@ -3,7 +3,7 @@
 import pandas as pd
 
 from profkit.core.verdict import Confidence
-from profkit.patterns._attention_products import products_of_fused_ns
+from profkit.patterns._attention_products import MATH, products_of_fused_ns
 from profkit.patterns._rows import cause, having, inside, per_step, place, time
 from profkit.patterns.base import Match, Step, pattern
 
@@ -17,7 +17,7 @@ _ON_CPU = "`dropout_p=0`, and no mask that requires a gradient"
 )
 def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
     """Find calls of the backend that computes attention in single operators."""
-    calls = having(cpu_ops, r"^aten::_scaled_dot_product_attention_math")
+    calls = having(cpu_ops, MATH)
     if not calls.any():
         return None
     chosen = inside(cpu_ops, calls)

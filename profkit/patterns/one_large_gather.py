@@ -4,12 +4,12 @@ import numpy as np
 import pandas as pd
 
 from profkit.patterns._communication import CAUSE, exposed, of_kind, without_waiting
+from profkit.patterns._parameter_loops import UPDATE
 from profkit.patterns._rows import belonging, having, inside, operators_of, place
 from profkit.patterns.base import Match, Step, pattern
 
 _LEAST_CALLS = 4
 _TIMES_THE_MEDIAN = 8
-_UPDATES = r"^Optimizer\."
 
 
 @pattern(
@@ -28,7 +28,7 @@ def match(
     Or take eight times as long, where their sizes were not recorded. Optimizers gather weights.
     """
     calls = of_kind(collectives, "allgather")
-    calls &= ~belonging(collectives, cpu_ops, inside(cpu_ops, having(cpu_ops, _UPDATES)))
+    calls &= ~belonging(collectives, cpu_ops, inside(cpu_ops, having(cpu_ops, UPDATE)))
     if calls.sum() < _LEAST_CALLS:
         return None
     length = (collectives["end_ns"] - collectives["start_ns"]).to_numpy(np.int64)

@@ -9,7 +9,9 @@ from profkit.patterns.base import Match, Step, pattern
 _MOST_MEDIAN_NS = 10_000
 _LEAST_KERNELS = 20
 _LEAST_IDLE = 0.2
-_MOST_GAP_NS = 1_000_000
+SHORT_GAP_NS = 1_000_000
+"""Gaps of a GPU from which on they are none that many launches leave."""
+
 _MOSTLY = 0.5
 
 
@@ -53,4 +55,4 @@ def _between_ns(kernels: pd.DataFrame) -> float:
         kernels[name].to_numpy(np.int64)[order] for name in ("repeat", "start_ns", "end_ns")
     )
     gaps = (start[1:] - np.maximum.accumulate(end)[:-1])[repeat[1:] == repeat[:-1]]
-    return float(gaps[(gaps > 0) & (gaps < _MOST_GAP_NS)].sum())
+    return float(gaps[(gaps > 0) & (gaps < SHORT_GAP_NS)].sum())

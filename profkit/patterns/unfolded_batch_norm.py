@@ -8,7 +8,7 @@ from profkit.patterns.base import Match, Step, pattern
 _NORM, _CONVOLUTION = r"^aten::batch_norm$", r"^aten::convolution$"
 _TRAINS = r"[bB]ackward|^Optimizer\."
 _FOLD = (
-    "old them into the convolutions: `torch.nn.utils.fuse_conv_bn_eval`, or `torch.compile` with "
+    "Fold them into the convolutions: `torch.nn.utils.fuse_conv_bn_eval`, or `torch.compile` with "
     "`TORCHINDUCTOR_FREEZING=1`."
 )
 _IN_EVAL = "bn_fw_inf|batch_norm_transform_input"
@@ -29,7 +29,7 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     is_in_eval = having(kernels, _IN_EVAL).any()
     return Match(
         cause=cause(cpu_ops, chosen, kernels),
-        advice=f"F{_FOLD}" if is_in_eval else f"For inference call `model.eval()`, and f{_FOLD}",
+        advice=_FOLD if is_in_eval else f"For inference call `model.eval()`. {_FOLD}",
         gain_ns=time(cpu_ops, chosen, kernels),
         place=where,
         evidence={"norms_per_step": per_step(norms, step.count)},

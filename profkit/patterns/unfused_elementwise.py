@@ -41,6 +41,5 @@ def _of_operators(kernels: pd.DataFrame, chosen: Chosen, cpu_ops: pd.DataFrame) 
     names = cpu_ops.drop_duplicates("op").set_index("op")["name"].astype(object)
     rows = kernels[chosen]
     times = rows[CHARGED].groupby(rows["op"].map(names)).sum().nlargest(_NAMED)
-    return f": most time is in {' and '.join(f'`{name}`' for name in times.index)}" * bool(
-        len(times)
-    )
+    named = " and ".join(f"`{name}`" for name in times.index)
+    return f": most time is in {named}" if named else ""

@@ -125,7 +125,7 @@ def test_a_model_in_evaluation_is_not_to_be_put_into_it(name, is_said):
     kernels = [kernel(2, name, 90_000)]
     (match,) = found(patterns()["unfolded_batch_norm"], cpu_ops=ops, kernels=kernels)
     assert ("model.eval()" in match.advice) == is_said
-    assert "old them into the convolutions" in match.advice
+    assert "Fold them into the convolutions" in match.advice
 
 
 @pytest.mark.parametrize(("slowdown", "is_found"), [(1.0, False), (2.0, True)])

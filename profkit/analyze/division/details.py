@@ -19,6 +19,7 @@ from profkit.analyze.shared.blocking_calls import may_be_start
 from profkit.analyze.shared.glob_match import texts
 from profkit.analyze.shared.intervals import Intervals
 from profkit.core.verdict import Evidence
+from profkit.patterns.short_kernels import SHORT_GAP_NS
 
 OTHER = "other"
 IN_OPERATORS = "in_operators_share"
@@ -27,7 +28,6 @@ IN_OPERATORS = "in_operators_share"
 SHORT_GAPS = "short_gaps_share"
 """What part of it lies in gaps of the GPU that many launches leave, 0 to 1."""
 
-_SHORT_GAP_NS = 1_000_000
 _MOST_PARTS = 8
 _LEAST_PART = 0.01
 _PLACE_SHARE = 0.2
@@ -153,7 +153,7 @@ def _outside(spans: Intervals, working: Sums) -> Evidence:
     evidence: Evidence = {
         "gaps": len(spans),
         "longest_ns": int(length.max()),
-        SHORT_GAPS: round(float(length[length < _SHORT_GAP_NS].sum()) / total, 3),
+        SHORT_GAPS: round(float(length[length < SHORT_GAP_NS].sum()) / total, 3),
         IN_OPERATORS: round(working.ns.total() / total, 3),
     }
     if working.ns:

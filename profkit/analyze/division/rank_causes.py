@@ -136,23 +136,23 @@ def _kept(of_rank: Sequence[Divided], *, in_full: bool) -> RankCauses:
 
 
 def with_shown(
-    shown: int,
     ranks: Sequence[RankCauses],
     found: Periods,
     tables: Mapping[str, pd.DataFrame | LargeTable],
-) -> tuple[list[RankCauses], list[Divided]]:
-    """Return the `ranks`, and the recordings of the one that is `shown`.
+) -> tuple[list[RankCauses], Divided]:
+    """Return the `ranks`, and the first recording of the one whose causes the verdict tells.
 
     That one and the rank for which it waits most are there in full, also if they were not chosen.
     """
     by_number = {one.number: one for one in ranks}
+    shown = _decisive(tree_of(ranks))
     of_shown = by_number[shown].whole or _divided_of(shown, found, tables)
     if not by_number[shown].parts:
         by_number[shown] = _kept(of_shown, in_full=True)
     late = _late_rank(by_number[shown].rows)
     if late in by_number and not by_number[late].parts:
         by_number[late] = _kept(_divided_of(late, found, tables), in_full=True)
-    return [*by_number.values()], of_shown
+    return [*by_number.values()], of_shown[0]
 
 
 def _divided_of(
@@ -168,7 +168,7 @@ def _late_rank(rows: Sequence[Mapping[str, Any]]) -> int:
     return next((int(evidence.get("late_rank", -1)) for evidence in waiting), -1)
 
 
-def decisive(rows: pd.DataFrame) -> int:
+def _decisive(rows: pd.DataFrame) -> int:
     """Return the rank whose causes the verdict tells: the one that waits most for others.
 
     Where none waits for long it is the one with the longest step, of equals the lowest.
