@@ -5,11 +5,11 @@
 
 Ranks of gloo on this host train a small model under DDP, all in one process group. Blocks of 32
 steps without and with marks take turns, with the collectives of one step of each block recorded, as
-in all but the first steps. Compared is the CPU time of all ranks, pair by pair, because they share
-the cores: that of all threads, and that of the program's thread alone, which the hooks of marks run
-on; the threads of gloo take most of the time where ranks wait for one another, now more, now less.
-Then one rank, another in each try, sleeps for as long as a step
-takes in each of a few steps, and the converted marks are asked which it was.
+in all but the first steps: one of those is left out of each block. Compared is the CPU time of all
+ranks, pair by pair, because they share the cores: that of all threads, and that of the program's
+thread alone, which the hooks of marks run on; the threads of gloo take most of the time where ranks
+wait for one another, now more, now less. Then one rank, another in each try, sleeps for as long as
+a step takes in each of a few steps, and the converted marks are asked which it was.
 """
 
 import argparse
@@ -40,7 +40,7 @@ from profkit.convert.base import Raw
 from profkit.convert.marks import convert
 from profkit.tables import schema
 
-BLOCK, SKIPPED = 32, 5
+BLOCK, SKIPPED, FIRST = 32, 5, 1
 LATE_STEPS = 5
 DRAWS = 10_000
 CLOCKS = {"all threads": time.process_time, "the program's thread": time.thread_time}
@@ -70,7 +70,8 @@ def main() -> None:
         if failed := [process.exitcode for process in ranks if process.exitcode]:
             raise SystemExit(f"{len(failed)} ranks failed")
         print_overhead(Path(folder), options.ranks)
-        print_late_ranks(Path(folder), options)
+        if options.ranks > 1:
+            print_late_ranks(Path(folder), options)
 
 
 def run_rank(rank: int, options: argparse.Namespace, folder: Path) -> None:
@@ -87,7 +88,8 @@ def run_rank(rank: int, options: argparse.Namespace, folder: Path) -> None:
     for number in range(options.steps // (2 * BLOCK)):
         for kind in coin.sample(list(spent), 2):
             out = folder / f"block{number}" if kind == "marks" else None
-            with listening(out, place, first_steps=0):
+            with listening(out, place, first_steps=FIRST):
+                train(model, optimizer, FIRST)
                 begun = [clock() for clock in CLOCKS.values()]
                 train(model, optimizer, BLOCK)
                 distributed.barrier()
@@ -143,18 +145,21 @@ def print_overhead(folder: Path, ranks: int) -> None:
     """Print the CPU time that marks add, and the bytes that they write."""
     spent = [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(ranks)]
     summed = {kind: np.array([each[kind] for each in spent]).sum(axis=0) for kind in spent[0]}
+    of_all = summed["bare"].T[0]
     for of, bare, with_marks in zip(CLOCKS, summed["bare"].T, summed["marks"].T, strict=True):
         added = (with_marks - bare) / ranks / BLOCK * 1e3
         drawn = np.random.default_rng(0).choice(added, (DRAWS, len(added)))
         low, high = np.percentile(np.median(drawn, axis=1), [2.5, 97.5])
-        step = 1e3 * np.median(bare) / ranks / BLOCK
+        own, step = (1e3 * np.median(each) / ranks / BLOCK for each in (bare, of_all))
         print(
             f"{ranks} ranks, {len(added)} pairs of blocks of {BLOCK} steps: CPU time of {of},"
-            f" {step:.2f} ms a rank and step, added {np.median(added):+.3f} ms,"
+            f" {own:.2f} ms a rank and step, added {np.median(added):+.3f} ms,"
             f" 95% interval {low:+.3f} to {high:+.3f}, or {low / step:+.2%} to {high / step:+.2%}"
+            f" of the {step:.2f} ms of all threads"
         )
     sizes = [path.stat().st_size for path in folder.glob("block*/*.marks.jsonl")]
-    print(f"bytes of a rank and step: {np.mean(sizes) / BLOCK:.0f}, most {max(sizes) / BLOCK:.0f}")
+    steps = FIRST + BLOCK
+    print(f"bytes of a rank and step: {np.mean(sizes) / steps:.0f}, most {max(sizes) / steps:.0f}")
 
 
 def print_late_ranks(folder: Path, options: argparse.Namespace) -> None:

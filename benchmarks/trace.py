@@ -38,6 +38,7 @@ import psutil
 import profkit
 from profkit.core.errors import ProfkitError
 from profkit.dag import inputs as dags
+from profkit.dag.snakemake_shell import kind_of
 from profkit.dag.staleness import Wildcards
 from profkit.planning.imported_runs import add_run, find, import_kinds
 from profkit.process import process_tree
@@ -95,12 +96,13 @@ print(f"Slowest of {len(analyses)} analyses, CPU s: {listed}")
 _FORKED = """
 import json, sys
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from profkit.cli import job_server as jobs
 from profkit.process import job_client, job_server
 cores, *rounds = json.loads(sys.argv[1])
-jobs.fork([words[1] for ready in rounds[1:] for words in ready])
-run = partial(job_client.handed_over, job_server.address())
+jobs.fork([words[1] for ready in rounds[1:] for _, words in ready])
+def run(job):
+    kind, words = job
+    return job_client.handed_over(job_server.address(), words, kind=kind.encode())
 with ThreadPoolExecutor(cores) as pool:
     for ready in rounds:
         if any(pool.map(run, ready)):
@@ -220,8 +222,9 @@ def _imported(path: Path) -> str:
 
 def _forked(run: str, names: Sequence[str], times: int) -> Measured:
     """Measure jobs as the workflow makes them, in forks of what has loaded what they need."""
-    rounds = [_CORES, [_convert_words(run, _CORES)], *_rounds(run, names)]
-    command = [sys.executable, "-c", _FORKED, json.dumps(rounds)]
+    rounds = [[_convert_words(run, _CORES)], *_rounds(run, names)]
+    jobs = [[(kind_of(words).decode(), words) for words in ready] for ready in rounds]
+    command = [sys.executable, "-c", _FORKED, json.dumps([_CORES, *jobs])]
     return _watched(lambda: _run(command), times)
 
 

@@ -59,7 +59,7 @@ class _Marks:
         self.listeners: tuple[Listener, ...] = ()
         self.markers: tuple[Marker, ...] = ()
         self.takers: tuple[Callable[[Parts], None], ...] = ()
-        self.open_step: ExitStack | None = None
+        self.open_step: AbstractContextManager[object] | None = None
         self.index = 0
         self.begun = False
         self.expected = 0
@@ -72,12 +72,28 @@ class _Marks:
         """Whether there is a listener or a marker."""
         return bool(self.listeners or self.markers)
 
-    def ranges(self, name: str) -> ExitStack:
-        """Open one range called `name` with every marker."""
+    def ranges(self, name: str) -> AbstractContextManager[object]:
+        """Return what opens one range called `name` with every marker."""
+        if not self.markers:
+            return _SILENT
+        marker, *others = self.markers
+        if not others:  # as of most tools: phases cost them half as much without a stack
+            return marker(name)
         stack = ExitStack()
         for marker in self.markers:
             stack.enter_context(marker(name))
         return stack
+
+    def open(self) -> None:
+        """Open the ranges of step `index`."""
+        self.open_step = self.ranges(f"step#{self.index}")
+        self.open_step.__enter__()
+
+    def close(self) -> None:
+        """Close the ranges of the step that is open, if there is one."""
+        if self.open_step is not None:
+            self.open_step.__exit__(None, None, None)
+            self.open_step = None
 
     def begin(self) -> None:
         """Begin step `index`; the time since the step before, if there is one, is part of it."""
@@ -86,24 +102,23 @@ class _Marks:
             for listener in self.listeners:
                 listener.begin()
         if self.open_step is None:
-            self.open_step = self.ranges(f"step#{self.index}")
+            self.open()
 
     def end(self, samples: int, *, last: bool) -> None:
         """End the current step and, unless it was the `last`, begin the next."""
-        if self.open_step is not None:
-            self.open_step.close()
+        self.close()
         self.index += 1
         for listener in self.listeners:
             listener.step(samples)
-        self.open_step = None if last else self.ranges(f"step#{self.index}")
+        if not last:
+            self.open()
 
     def resume(self) -> None:
         """Begin the current step again."""
-        if self.open_step is not None:
-            self.open_step.close()
+        self.close()
         for listener in self.listeners:
             listener.resume()
-        self.open_step = self.ranges(f"step#{self.index}")
+        self.open()
 
     def step(self, samples: int) -> None:
         """End the current step and begin the next; begin the first if there is none."""
@@ -222,7 +237,7 @@ def observed_join(count: int, before: int) -> None:
 def observed_phase(name: str) -> AbstractContextManager[object]:
     """Mark a phase, found by hooks."""
     is_marked = name in _marks.own_phases
-    return _SILENT if is_marked or not _marks.markers else _marks.ranges(name)
+    return _SILENT if is_marked else _marks.ranges(name)
 
 
 def are_used() -> bool:

@@ -85,13 +85,13 @@ class _Job:
             argv = [_unquoted(word) for word in _WORD.findall(self.parsed["words"])]
             streams = (0, log, log)
             return job_client.handed_over(
-                self.address, argv, streams, self.environment, _kind(argv)
+                self.address, argv, streams, self.environment, kind_of(argv)
             )
         finally:
             os.close(log)
 
 
-def _kind(argv: Sequence[str]) -> bytes:
+def kind_of(argv: Sequence[str]) -> bytes:
     """Return whether a process that has done other jobs may do this one.
 
     Analyses of profkit may, but for the one that looks for patterns, which are other people's too:

@@ -82,6 +82,26 @@ def test_collectives_are_those_of_the_first_steps_and_then_of_one_in_many(tmp_pa
 
 
 @pytest.mark.usefixtures("alone")
+def test_a_collective_that_the_program_calls_late_is_recorded_from_some_step_on(tmp_path):
+    def step():
+        distributed.all_reduce(torch.ones(1))
+
+    def later():
+        step()
+        distributed.broadcast(torch.ones(1), src=0)
+
+    count = len(_collective_calls._operators())
+    messages, lines = recorded(tmp_path, step, *[later] * 2 * count, first_steps=1, every=2)
+    called = [
+        {messages[call[0]]["operator"] for call in line["calls"]} for line in lines if line["calls"]
+    ]
+    begun = called.index({"c10d::allreduce_", "c10d::broadcast_"})
+    assert 0 < begun <= count // _collective_calls._OTHERS + 1
+    assert called[:begun] == [{"c10d::allreduce_"}] * begun
+    assert called[begun:] == [called[begun]] * (count + 1 - begun)
+
+
+@pytest.mark.usefixtures("alone")
 def test_phases_are_timed_from_the_begin_of_their_step(tmp_path):
     def step():
         with program_marks.phase("step#0"), program_marks.phase("data"):
