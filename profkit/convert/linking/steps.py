@@ -17,8 +17,15 @@ from profkit.convert.linking.gathered import Gathered
 
 _STEP = re.compile(r"ProfilerStep#(\d{1,9})$")
 _MARK = re.compile(r"step#(\d{1,9})$")
-_UPDATE = "Optimizer.step#"
-_FEWEST_UPDATES = 3
+_FEWEST_MARKS = 3
+_UPDATE, _BATCH = "update of weights", "batch of a server"
+# Ranges of an optimizer, and of vLLM and SGLang around all that they compute for a batch.
+_UNNUMBERED = (
+    (_UPDATE, re.compile(r"Optimizer\.step#")),
+    (_BATCH, re.compile(r"execute_(?:\d+_)?context_\d+\(.*generation_\d+\(")),
+    (_BATCH, re.compile(r"step\[[A-Z_]+ bs=\d+")),
+)
+_NO_BATCH = re.compile(r"execute_(?:0_)?context_0\(.*generation_0\(")
 
 
 def step_number(name: str) -> int:
@@ -123,34 +130,44 @@ class Steps:
         return self._numbered("cpu_ops", step_number)
 
     @property
-    def of_updates(self) -> int:
-        """How many steps there are that no one marked: from one update of weights to the next."""
+    def unmarked(self) -> tuple[int, str]:
+        """How many steps there are that no one marked, and between what: see `_unnumbered`."""
         is_asked = self.given is None and self.ended < 0
-        return len(self._updates.number) if is_asked else 0
+        return (len(self._unnumbered[0].number), self._unnumbered[1]) if is_asked else (0, "")
 
     @cached_property
-    def _updates(self) -> StepSpans:
-        """The time from one step of an optimizer to the next, if only one is there.
+    def _unnumbered(self) -> tuple[StepSpans, str]:
+        """The time from one range to the next of those that programs repeat, and what these are.
 
         None where steps were marked.
         """
-        if len(self._annotated.number):
-            return StepSpans.none()
+        for what, names in _UNNUMBERED if not len(self._annotated.number) else ():
+            spans = self._between(names, from_end=what == _UPDATE)
+            if len(spans.number):
+                return spans, what
+        return StepSpans.none(), ""
+
+    def _between(self, names: re.Pattern[str], *, from_end: bool) -> StepSpans:
+        """Return the time from one range of these `names` to the next, if one thread has them."""
         columns = self.gathered.columns("cpu_ops")
-        is_update = self.gathered.names.mapped(lambda name: name.startswith(_UPDATE), np.bool_)
-        rows = columns.select(columns.named(is_update))
-        alike = [rows[name] for name in ("name", "pid", "tid")]
-        if len(rows["end"]) < _FEWEST_UPDATES or any((one != one[0]).any() for one in alike):
+        is_mark = self.gathered.names.mapped(lambda name: bool(names.match(name)), np.bool_)
+        rows = columns.select(columns.named(is_mark))
+        # Of several optimizers none says where a step ends; batches differ in their names.
+        alike = [rows[name] for name in ("pid", "tid", *(["name"] if from_end else []))]
+        if len(rows["end"]) < _FEWEST_MARKS or any((one != one[0]).any() for one in alike):
             return StepSpans.none()
-        end = np.sort(rows["end"])
-        return StepSpans(np.arange(len(end) - 1), end[:-1], end[1:])
+        times = rows["end" if from_end else "start"]
+        order = np.argsort(times, kind="stable")
+        is_empty = self.gathered.names.mapped(lambda name: bool(_NO_BATCH.match(name)), np.bool_)
+        filled = np.flatnonzero(~is_empty[rows["name"][order]][:-1])
+        return StepSpans(np.arange(len(filled)), times[order][filled], times[order][filled + 1])
 
     @cached_property
     def _marked(self) -> StepSpans:
         """The steps as they were recorded, in order of time."""
         steps = self._annotated if self.given is None else self.given
-        if self.of_updates:
-            steps = self._updates
+        if self.unmarked[0]:
+            steps = self._unnumbered[0]
         marked = steps.resumed(self._numbered("cpu_ops", mark_number))
         return marked.select(np.argsort(marked.start, kind="stable"))
 

@@ -150,6 +150,7 @@ def _repairs(gathered: Events, linker: Linker) -> list[str]:
     """Return what was repaired, one sentence each."""
     unknown = gathered.unknown
     categories = ", ".join(repr(category) for category, _ in unknown.most_common(_NAMED))
+    unmarked, mark = linker.steps.unmarked
     unpaired = gathered.pairs.unmatched + gathered.pairs.open
     counts = (
         (not gathered.found, "The trace holds no operator, call, kernel or allocation."),
@@ -172,8 +173,8 @@ def _repairs(gathered: Events, linker: Linker) -> list[str]:
         ),
         (unknown.total(), "{} event[s] of unknown categories or kinds ({of}) [was|were] left out."),
         (
-            linker.steps.of_updates,
-            "No step was marked: {} step[s], from one update of weights on, [was|were] taken.",
+            unmarked,
+            "No step was marked: {} step[s], from one {mark} to the next, [was|were] taken.",
         ),
         (
             linker.steps.repeated,
@@ -197,7 +198,9 @@ def _repairs(gathered: Events, linker: Linker) -> list[str]:
             "{} row[s] end[s|] after the row around [it|them]: asynchronous, without self time.",
         ),
     )
-    repairs = [agreeing(count, sentence, of=categories) for count, sentence in counts if count]
+    repairs = [
+        agreeing(count, sentence, of=categories, mark=mark) for count, sentence in counts if count
+    ]
     return [*repairs, *doubtful(linker.work)]
 
 

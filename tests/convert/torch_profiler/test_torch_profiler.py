@@ -62,6 +62,9 @@ def test_what_a_program_does_after_its_last_step_is_none(capture, tmp_path, time
     assert {*ops.column("step").to_pylist()} <= {-1, *expected}
 
 
+TRACE = "rank0_x.1.pt.trace.json"
+
+
 @pytest.mark.parametrize(
     ("optimizers", "updates", "steps"),
     [(["SGD"], 5, 4), (["SGD"], 2, 0), (["SGD", "Adam"], 5, 0)],
@@ -77,15 +80,63 @@ def test_where_no_step_was_marked_they_go_from_one_update_to_the_next(
             model(torch.ones(4, 8)).sum().backward()
             for optimizer in made:
                 optimizer.step()
-    path = tmp_path / "rank0_x.1.pt.trace.json"
-    profiler.export_chrome_trace(str(path))
-    found = convert.run(Raw(path=path, label="rank0_x", rank=0, repeat=0), tmp_path)
-    table = pa.concat_tables(found.tables["steps"])
+    table, notes = steps_of(profiler, tmp_path)
     assert table.column("step").to_pylist() == [*range(steps)]
     begin, end = (table.column(name).to_pylist() for name in ("start_ns", "end_ns"))
     assert begin[1:] == end[:-1]
-    note = f"No step was marked: {steps} steps, from one update of weights on, were taken."
-    assert (note in found.notes) == bool(steps)
+    note = f"No step was marked: {steps} steps, from one update of weights to the next, were taken."
+    assert (note in notes) == bool(steps)
+
+
+PREFILL, DECODE, EMPTY = (
+    f"execute_context_{batch}"
+    for batch in ("2(64)_generation_0(0)", "0(0)_generation_2(2)", "0(0)_generation_0(0)")
+)
+DESCRIBED = "execute_8_context_0(sq0sk0sqsq0sqsk0)_generation_8(sq8sk80sqsq8sqsk80)"
+
+
+@pytest.mark.parametrize(
+    ("ranges", "begun"),
+    [
+        ([PREFILL, DECODE, DECODE, DECODE], [0, 1, 2]),
+        ([DECODE, EMPTY, DECODE, DECODE], [0, 2]),
+        ([DESCRIBED] * 3, [0, 1]),
+        (["step[EXTEND bs=2 toks=64]", "step[DECODE bs=2]", "step[DECODE bs=2]"], [0, 1]),
+        ([DECODE] * 2, []),
+        (["step[loss]"] * 3, []),
+    ],
+    ids=["vLLM", "without a batch", "described", "SGLang", "too few", "a program's own"],
+)
+def test_the_steps_of_a_server_go_from_one_batch_to_the_next(tmp_path, ranges, begun):
+    model = torch.nn.Linear(8, 8)
+    with profile(activities=[ProfilerActivity.CPU], acc_events=True) as profiler:
+        for name in ranges:
+            with record_function(name):
+                model(torch.ones(4, 8))
+            model(torch.ones(4, 8))
+    table, notes = steps_of(profiler, tmp_path)
+    trace = json.loads((tmp_path / TRACE).read_text())
+    events = [event for event in trace["traceEvents"] if event.get("cat") == "user_annotation"]
+    events = sorted((event for event in events if event["name"] in ranges), key=start_of)
+    assert len(events) == len(ranges)
+    expected = [(events[number], events[number + 1]) for number in begun]
+    lasting = [(end["ts"] - begin["ts"]) * 1000 for begin, end in expected]
+    rows = table.to_pylist()
+    assert [row["end_ns"] - row["start_ns"] for row in rows] == pytest.approx(lasting, abs=2)
+    note = f"{len(begun)} steps, from one batch of a server to the next, were taken."
+    assert any(note in each for each in notes) == bool(begun)
+
+
+def start_of(event):
+    return event["ts"]
+
+
+def steps_of(profiler, folder):
+    """Return the steps of a recording, converted, and the notes on it."""
+    path = folder / TRACE
+    profiler.export_chrome_trace(str(path))
+    found = convert.run(Raw(path=path, label="rank0_x", rank=0, repeat=0), folder)
+    return pa.concat_tables(found.tables["steps"]), found.notes
 
 
 def test_times_are_those_of_key_averages(capture):
