@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from profkit.analyze._blocked_advice import at_place, blocked
 from profkit.analyze._communication_advice import less_communication
 from profkit.analyze._late_rank import late_place
-from profkit.analyze.division.details import IN_OPERATORS, SHORT_GAPS
+from profkit.analyze.division.details import IN_OPERATORS, LAUNCHES, OF_OPERATOR, SHORT_GAPS
 from profkit.analyze.division.names import parts_of
 from profkit.analyze.division.phases import inside
 from profkit.core.formatting import milliseconds
@@ -33,6 +33,8 @@ class _Rule:
 
 _LAUNCHING = "gpu_idle.python"
 _MOSTLY = 0.5
+_MAKES_ROOM = ("aten::empty", "aten::new_empty", "aten::resize")
+_COMPILED = "## Call CompiledFxGraph"
 _TUNING = "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"
 _FSDP = "https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html"
 _GRAPHS = "https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs"
@@ -52,10 +54,20 @@ def _loading(cause: Cause) -> str:
 
 
 def operator_on_cpu(cause: Cause) -> str:
-    """Return the operator of the CPU that takes most of long gaps of the GPU, "" if none does."""
-    is_mostly = float(cause.evidence.get(IN_OPERATORS, 0.0)) > _MOSTLY
-    are_short = _are_short(cause.evidence)
-    return "" if are_short or not is_mostly else str(cause.evidence["operator"])
+    """Return the operator that computes on the CPU during most of long gaps of the GPU, or "".
+
+    One that launches work, or only makes room, does not: something holds up the CPU in it. What has
+    no namespace is a function of TorchScript or a range.
+    """
+    operator = _most_of(cause, OF_OPERATOR)
+    computes = "::" in operator and not operator.startswith(_MAKES_ROOM)
+    return operator if computes and not cause.evidence.get(LAUNCHES) else ""
+
+
+def _most_of(cause: Cause, share: str) -> str:
+    """Return the operator with most of long gaps of the GPU, if this `share` is most; else ""."""
+    is_mostly = float(cause.evidence.get(share, 0.0)) > _MOSTLY
+    return str(cause.evidence["operator"]) if is_mostly and not _are_short(cause.evidence) else ""
 
 
 def _are_short(evidence: Evidence) -> bool:
@@ -77,6 +89,17 @@ def _dispatch(cause: Cause) -> str:
     longest = milliseconds(float(cause.evidence.get("longest_ns", 0)) / 1e6)
     if operator := operator_on_cpu(cause):
         return f"`{operator}` runs on the CPU{where}: move it to the GPU or out of the step."
+    if _most_of(cause, OF_OPERATOR).startswith(_COMPILED):
+        return (
+            'Use `torch.compile(mode="reduce-overhead")`: most of this is in compiled code, which '
+            "launches its kernels one by one without CUDA graphs."
+        )
+    if operator := _most_of(cause, IN_OPERATORS):
+        share = f"{float(cause.evidence.get(OF_OPERATOR, 0.0)):.0%}"
+        return (
+            f"Find out what holds up the CPU{where}: `{operator}` takes {share} of this, the "
+            f"longest gap {longest} ms."
+        )
     line = where or "; record its line with `with_stack=True`"
     return f"Move CPU work out of the step: the longest gap, {longest} ms, is Python{line}."
 

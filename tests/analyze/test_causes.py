@@ -92,7 +92,18 @@ GPU = {
 def test_python_and_dispatch_say_how_much_is_in_operators():
     evidence = json.loads(tree(divided(**GPU))["gpu_idle.python"]["evidence"])
     # Of 565 us, 150 are around the operator.
-    assert (evidence["in_operators_share"], evidence["operator"]) == (0.735, "aten::mm")
+    shares = [evidence[name] for name in ("in_operators_share", "operator_share")]
+    assert (shares, evidence["operator"]) == ([0.735, 0.735], "aten::mm")
+
+
+@pytest.mark.parametrize(("op_of_kernels", "launches"), [(0, True), (2, True), (1, False)])
+def test_an_operator_that_launches_work_itself_or_below_it_is_known(op_of_kernels, launches):
+    ops = [*GPU["cpu_ops"], op(2, 400, 500, "aten::addmm", parent=0)]
+    kernels = [row | {"op": op_of_kernels} for row in GPU["kernels"]]
+    found = tree(divided(**GPU | {"cpu_ops": ops, "kernels": kernels}))
+    evidence = json.loads(found["gpu_idle.python"]["evidence"])
+    assert evidence["operator"] == "aten::mm"
+    assert evidence.get("operator_launches", False) is launches
 
 
 def test_each_instant_of_a_gpu_step_has_one_cause():

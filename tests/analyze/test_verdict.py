@@ -703,19 +703,41 @@ def test_a_pattern_that_gains_little_does_not_hide_that_the_gpu_waits_for_launch
     assert [(one.gain_ms, bool(one.pattern)) for one in found.actions] == said
 
 
+NORMAL, EMPTY, COMPILED = "aten::normal_", "aten::empty", "## Call CompiledFxGraph abc ##"
+
+
 @pytest.mark.parametrize(
-    ("short", "share", "says"),
+    ("operator", "evidence", "headline", "advice"),
     [
-        (0.1, 0.9, "CPU operators, mostly aten::normal_."),
-        (0.1, 0.3, "python."),
-        (0.9, 0.9, "python."),
+        (NORMAL, {}, f"CPU operators, mostly {NORMAL}.", f"`{NORMAL}` runs on the CPU: move it"),
+        (NORMAL, {"operator_share": 0.3}, "python.", "`aten::normal_` takes 30% of this, the long"),
+        (NORMAL, {"operator_launches": True}, "python.", "`aten::normal_` takes 80% of this, the"),
+        (EMPTY, {}, "python.", "Find out what holds up the CPU: `aten::empty` takes 80% of this"),
+        ("delta_r2", {}, "python.", "Find out what holds up the CPU: `delta_r2` takes 80% of this"),
+        (
+            COMPILED,
+            {"operator_launches": True},
+            "python.",
+            'mode="reduce-overhead")`: most of this',
+        ),
+        (
+            NORMAL,
+            {"operator_share": 0.2, "in_operators_share": 0.3},
+            "python.",
+            "Move CPU work out of the step: the longest gap, 149 ms, is Python",
+        ),
+        (NORMAL, {"short_gaps_share": 0.9}, "python.", "Launch fewer, larger kernels"),
     ],
 )
-def test_an_operator_that_runs_on_the_cpu_while_the_gpu_waits_is_named(short, share, says):
-    evidence = {"short_gaps_share": short, "in_operators_share": share, "operator": "aten::normal_"}
+def test_an_operator_that_computes_on_the_cpu_while_the_gpu_waits_is_named(
+    operator, evidence, headline, advice
+):
+    given = {"short_gaps_share": 0.1, "in_operators_share": 0.9, "operator_share": 0.8}
+    given |= {"operator": operator, "longest_ns": 149_000_000} | evidence
     times = {"gpu_computing": 40, "gpu_idle.python": 60}
-    found = on(times, about={"gpu_idle.python": ("", evidence)})
-    assert found.headline == f"GPU idle 60 of 100 ms per step: 60 ms {says}"
+    found = on(times, about={"gpu_idle.python": ("", given)})
+    assert found.headline == f"GPU idle 60 of 100 ms per step: 60 ms {headline}"
+    assert advice in found.actions[0].advice
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The causes of one rank as a tree: what each consists of, where it is, and its numbers."""
 
+import glob
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -16,7 +17,7 @@ from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.division.request_waits import NO_REQUEST
 from profkit.analyze.shared import calltree, intervals
 from profkit.analyze.shared.blocking_calls import may_be_start
-from profkit.analyze.shared.glob_match import texts
+from profkit.analyze.shared.glob_match import matching, texts
 from profkit.analyze.shared.intervals import Intervals
 from profkit.core.verdict import Evidence
 from profkit.patterns.short_kernels import SHORT_GAP_NS
@@ -24,6 +25,12 @@ from profkit.patterns.short_kernels import SHORT_GAP_NS
 OTHER = "other"
 IN_OPERATORS = "in_operators_share"
 """What part of the time in Python and dispatch operators of the CPU take, 0 to 1."""
+
+OF_OPERATOR = "operator_share"
+"""What part of it the operator with most of it takes, 0 to 1."""
+
+LAUNCHES = "operator_launches"
+"""Whether that operator launches work for the GPU, here or elsewhere."""
 
 SHORT_GAPS = "short_gaps_share"
 """What part of it lies in gaps of the GPU that many launches leave, 0 to 1."""
@@ -79,21 +86,14 @@ def details(rank: RecordedRank, time: Partition, spent: Mapping[str, Spent]) -> 
             detail.place = _place(spent[name].places, detail.time_ns)
             detail.evidence = _evidence(rank, name, time.spans(name))
             if name.rpartition(".")[2] == PYTHON:
-                found |= _python(name, detail, time.spans(name), spent[name], whole)
+                detail.evidence = _outside(rank, time.spans(name), spent[name].names)
+                found |= _lines(name, detail.time_ns, spent[name].places, whole)
     return found
 
 
 def undetailed(time: Partition) -> dict[str, Detail]:
     """Return the causes of `time` by id, without what they consist of."""
     return {name: Detail(time_ns=intervals.total(time.spans(name))) for name in time.parts}
-
-
-def _python(
-    name: str, detail: Detail, spans: Intervals, spent: Spent, whole: int
-) -> dict[str, Detail]:
-    """Say how Python's time is spread, and return the lines of the program that it consists of."""
-    detail.evidence = _outside(spans, spent.names)
-    return _lines(name, detail.time_ns, spent.places, whole)
 
 
 def _parts(above: str, total: int, of: Sums, whole: int) -> dict[str, Detail]:
@@ -146,7 +146,7 @@ def _waited_for(rows: pd.DataFrame) -> Evidence:
     }
 
 
-def _outside(spans: Intervals, working: Sums) -> Evidence:
+def _outside(rank: RecordedRank, spans: Intervals, working: Sums) -> Evidence:
     """Return how the time of Python and dispatch is spread, and the operator with most of it."""
     total = max(intervals.total(spans), 1)
     length = spans[:, 1] - spans[:, 0]
@@ -157,8 +157,17 @@ def _outside(spans: Intervals, working: Sums) -> Evidence:
         IN_OPERATORS: round(working.ns.total() / total, 3),
     }
     if working.ns:
-        evidence["operator"] = max(working.ns.items(), key=lambda part: (part[1], part[0]))[0]
+        operator, time = max(working.ns.items(), key=lambda part: (part[1], part[0]))
+        evidence |= {"operator": operator, OF_OPERATOR: round(time / total, 3)}
+        evidence |= {LAUNCHES: True} if _launches(rank, operator) else {}
     return evidence
+
+
+def _launches(rank: RecordedRank, operator: str) -> bool:
+    """Tell whether an operator of this name, or one below it, launches work for the GPU."""
+    launched = np.ones(len(rank.kernels), dtype=np.int64)
+    below = calltree.subtree_sums(rank.kernel_ops, launched, rank.op_parents)
+    return bool(below[matching(rank.ops["name"], (glob.escape(operator),))].any())
 
 
 def _evidence(rank: RecordedRank, name: str, spans: Intervals) -> Evidence:
