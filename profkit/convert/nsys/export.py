@@ -37,10 +37,12 @@ _MODE, _WRITE_AHEAD = slice(18, 20), b"\2\2"
 _LOGGED = (
     "It was written with a write-ahead log: what only the -wal file beside it holds is missing."
 )
+_PARTLY = "nsys failed while it exported this, and what it did not reach is missing:"
 _TIMEOUT_S = 1800
 _HELP_TIMEOUT_S = 30
 _MOST_BYTES = 64 << 20
 _SAID = 300
+_THROWN = re.compile(r"std::exception::what: (.+)")
 _PROGRESS = re.compile(r"\[[^\]]*%[^\]]*\]\s*\S*|Processing \d+ events?.*?(?=\n|$)")
 
 
@@ -72,10 +74,14 @@ def exported(path: Path) -> Iterator[Exported]:
         is_sqlite = head.startswith(_SQLITE)
         source = Path(folder) / ("given.sqlite" if is_sqlite else "report.nsys-rep")
         source.symlink_to(plain.resolve())
-        made = source if is_sqlite else _export(source, path)
+        made, failure = (source, "") if is_sqlite else _export(source, path)
         with opened(made, path) as store:
-            notes = (_LOGGED,) if is_sqlite and head[_MODE] == _WRITE_AHEAD else ()
-            yield Exported(store=store, source=source if made.is_dir() else made, notes=notes)
+            if failure and not any("start" in columns for columns in store.tables.values()):
+                raise _not_exported(path, failure)
+            notes = [_LOGGED] if is_sqlite and head[_MODE] == _WRITE_AHEAD else []
+            notes += [f"{_PARTLY} {failure}"] if failure else []
+            made = source if made.is_dir() else made
+            yield Exported(store=store, source=made, notes=tuple(notes))
 
 
 def refuse_log(path: Path) -> None:
@@ -116,8 +122,11 @@ def _plain(path: Path, folder: Path) -> Path:
     return plain
 
 
-def _export(source: Path, given: Path) -> Path:
-    """Return what nsys exports the report `source` to, beside it; `given` is what the user gave."""
+def _export(source: Path, given: Path) -> tuple[Path, str]:
+    """Return what nsys exports the report `source` to, beside it, and why not all, "" if it does.
+
+    `given` is what the user gave.
+    """
     binary = nsys()
     if not binary:
         raise InputError(
@@ -129,13 +138,20 @@ def _export(source: Path, given: Path) -> Path:
     target = source.with_name("report_pqtdir" if is_parquet else "report.sqlite")
     kind = "parquetdir" if is_parquet else "sqlite"
     flags = [f"--type={kind}", f"--output={target}", "--force-overwrite=true", "--quiet=true"]
-    output = without_progress(run([binary, "export", *flags, str(source)], _TIMEOUT_S))
-    if not target.exists() or (target.is_file() and not target.stat().st_size):
-        raise InputError(
-            f"{given}: nsys {version(binary)} cannot export it: {output or 'it does not say why'}",
-            hint="it is damaged, or of a newer version: export it with the nsys that wrote it",
-        )
-    return target
+    answer = _asked([binary, "export", *flags, str(source)], _TIMEOUT_S)
+    is_made = target.exists() and (target.is_dir() or target.stat().st_size > 0)
+    said = without_progress(_printed(answer))
+    failure = (said or "it does not say why") if answer.reason or not is_made else ""
+    if not is_made:
+        raise _not_exported(given, failure)
+    return target, failure
+
+
+def _not_exported(given: Path, failure: str) -> InputError:
+    return InputError(
+        f"{given}: nsys {version(nsys())} cannot export it: {failure}",
+        hint="it is damaged, or of a newer version: export it with the nsys that wrote it",
+    )
 
 
 def nsys() -> str:
@@ -160,10 +176,19 @@ def version(binary: str) -> str:
 
 def run(command: Sequence[str], timeout_s: float) -> str:
     """Run `command` and return what it prints; whether it failed shows in the files it leaves."""
-    answer = bounded_command.ask(command, timeout_s=timeout_s, most_bytes=_MOST_BYTES)
+    return _printed(_asked(command, timeout_s))
+
+
+def _asked(command: Sequence[str], timeout_s: float) -> bounded_command.Answer:
+    return bounded_command.ask(command, timeout_s=timeout_s, most_bytes=_MOST_BYTES)
+
+
+def _printed(answer: bounded_command.Answer) -> str:
     return answer.failure or answer.text + answer.errors.decode(errors="replace")
 
 
 def without_progress(text: str) -> str:
-    """Return the end of what nsys printed in one line, without its progress."""
+    """Return the end of what nsys printed in one line, without its progress or where it threw."""
+    if thrown := _THROWN.search(text):
+        return thrown[1]
     return " ".join(_PROGRESS.sub("", text).split())[-_SAID:]

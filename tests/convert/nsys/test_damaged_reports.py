@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from profkit.convert.nsys import convert
+from profkit.convert.nsys import convert, export
 from profkit.core.errors import InputError
 from profkit.tables import schema
 from tests.convert.nsys.reports import KERNEL, LAUNCH, STEPS, frames, raw
@@ -96,6 +96,51 @@ def test_an_empty_report_gives_empty_tables(report, tmp_path):
 def test_calls_without_work_on_a_gpu_show_that_cuda_was_traced(report, tmp_path):
     _, notes = frames(report(calls=[LAUNCH]), tmp_path)
     assert notes[0].startswith("The report holds no kernel, copy or set: CUDA was traced, and")
+
+
+# As nsys 2022.4 prints where it cannot parse a part of a report; it leaves what it wrote until then.
+FAILING = """\
+#!/bin/sh
+case "$*" in
+*--version*) echo "NVIDIA Nsight Systems version 2022.4.2.1-df9881f" ;;
+*--help*) echo "--type= sqlite, hdf, text, json --output=" ;;
+export*) cp {left} "${{3#--output=}}"
+    echo "Dynamic exception type: boost::wrapexcept<QuadDCommon::ProtobufParseException>" >&2
+    echo "std::exception::what: ProtobufParseException" >&2
+    exit 1 ;;
+esac
+"""
+
+
+@pytest.fixture
+def failing(tmp_path, monkeypatch):
+    """Return a report that an nsys cannot export, which leaves the SQLite file it is given."""
+
+    def report_of(left):
+        binary, path = tmp_path / "nsys", tmp_path / "rank0.nsys-rep"
+        binary.write_text(FAILING.format(left=left))
+        binary.chmod(0o755)
+        monkeypatch.setattr(export, "nsys", lambda: str(binary))
+        path.write_bytes(b"not SQLite at all")
+        return path
+
+    return report_of
+
+
+def test_a_report_of_which_nsys_exports_no_event_is_refused(failing, tmp_path):
+    left = tmp_path / "left.sqlite"
+    with closing(sqlite3.connect(left)) as connection:
+        connection.execute("CREATE TABLE StringIds (id INTEGER, value TEXT)")
+    says = r"nsys 2022.4.2.1 cannot export it: ProtobufParseException\n.*the nsys that wrote it"
+    with pytest.raises(InputError, match=says):
+        convert.run(raw(failing(left)), tmp_path)
+
+
+def test_what_nsys_exports_before_it_fails_is_kept(failing, report, tmp_path):
+    tables, notes = frames(failing(report(calls=[LAUNCH], kernels=[KERNEL])), tmp_path)
+    assert len(tables["kernels"]) == 1
+    says = "nsys failed while it exported this, and what it did not reach is missing:"
+    assert f"{says} ProtobufParseException" in notes
 
 
 def test_without_nsys_sqlite_is_read_and_reports_are_refused(report, tmp_path, monkeypatch):
