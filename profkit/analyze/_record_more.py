@@ -23,11 +23,15 @@ _LINES = {
     "trace": "add `with_stack=True`",
     "": "use `tool=torch_profiler tools.torch_profiler.with_stack=true`",
 }
+_ROWS = "find why rows of GPU work are missing"
 _REMEDIES = {
     "GPU": {"nsys": "add `--trace=cuda,nvtx`", "": "add `ProfilerActivity.CUDA`"},
+    "MPS": {"": "see the GPU in Instruments of Xcode, from `torch.mps.profiler.profile()` on"},
     "kernels": {
-        "": "find why rows of GPU work are missing: see what the profiler prints of CUPTI or "
-        "roctracer, end other profilers (`nsys`, `dcgmi`), use a driver as new as PyTorch's CUDA"
+        "nsys": f"{_ROWS}: read the diagnostics in the report, end other profilers (`dcgmi`), use "
+        "an nsys as new as the driver",
+        "": f"{_ROWS}: see what the profiler prints of CUPTI or roctracer, end other profilers "
+        "(`nsys`, `dcgmi`), use a driver as new as PyTorch's CUDA",
     },
     "CPU": {"nsys": "add `--trace=cuda,nvtx`", "": "add `ProfilerActivity.CPU`"},
     "operators": {"": "add `ProfilerActivity.CPU`"},

@@ -307,6 +307,7 @@ _IN_SHORT = {
     "misplaced kernels": "kernels lie far from their launch",
     "excerpt": "only an excerpt was recorded",
     "GPU": "the GPU was not recorded",
+    "MPS": "the GPU was not recorded",
     "kernels": "rows of GPU work are missing",
     "graphs": "kernels of CUDA graphs are missing",
     "CPU": "the CPU was not recorded",

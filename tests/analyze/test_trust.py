@@ -9,7 +9,7 @@ import pytest
 from profkit.analyze.base import Recording
 from profkit.analyze.division import trust
 from profkit.analyze.division.periods import Periods
-from profkit.analyze.division.unrecorded_gpu import LOST
+from profkit.analyze.division.unrecorded_gpu import LOST, OF_APPLE
 from profkit.core.result import Interval, Metric
 from profkit.report import verdict_text
 from profkit.tables import schema
@@ -98,6 +98,7 @@ CASES = {
         trust.EVERYTHING,
     ),
     "GPU": ({"unrecorded_gpu": "The GPU worked."}, trust.EVERYTHING),
+    "MPS": ({"unrecorded_gpu": OF_APPLE}, trust.EVERYTHING),
     "kernels": ({"unrecorded_gpu": LOST}, trust.EVERYTHING),
     "CPU": ({"has_cpu": False}, ("gpu_idle",)),
     "operators": ({"lacks_operators": True}, ()),

@@ -8,7 +8,7 @@ import pandas as pd
 
 from profkit.analyze.base import Recording
 from profkit.analyze.division.periods import Periods, slowest_ns
-from profkit.analyze.division.unrecorded_gpu import LOST
+from profkit.analyze.division.unrecorded_gpu import LOST, OF_APPLE
 from profkit.core.formatting import agreeing, counted, duration
 from profkit.core.result import Metric
 from profkit.core.verdict import Trust
@@ -237,7 +237,7 @@ def _without_known(seen: Seen) -> tuple[str, ...]:
 def _of_sides(seen: Seen) -> Iterator[Trust]:
     """Yield what is wrong where the GPU, the CPU or what ties them was not recorded."""
     if missing := seen.unrecorded_gpu:
-        check = "kernels" if missing == LOST else "GPU"
+        check = {LOST: "kernels", OF_APPLE: "MPS"}.get(missing, "GPU")
         yield Trust(check=check, passed=False, message=missing, silences=_without_known(seen))
     if not seen.kernels:
         return

@@ -14,6 +14,7 @@ from profkit.analyze.shared.large_table import LargeTable
 WORKED = "The GPU worked and was not recorded."
 LOST = "Rows of GPU work are missing, although calls that launch it were recorded."
 MAY_HAVE_WORKED = "There is a GPU, and no work of it was recorded."
+OF_APPLE = "Apple's GPU (MPS) worked, and torch.profiler does not record it."
 
 _MOSTLY = 0.5
 _BEGINS_WORK = re.compile(r"Launch|Memcpy|Memset")
@@ -23,6 +24,9 @@ _OF_GPUS = re.compile(
 )
 """In names of operators, or parts of them, that GPUs alone carry out; CPUs ask whether cuDNN would
 be used."""
+
+_OF_APPLES = re.compile(r"^aten::linear_backward$|(?:^|::|_)mps(?:_|$)")
+"""In names of operators that only MPS has."""
 
 _OF_CPUS = re.compile(r"mkldnn|onednn|fbgemm|_for_cpu")
 """In names of operators that CPUs alone carry out."""
@@ -41,6 +45,8 @@ def unrecorded_gpu(
     names, made = _names(cpu_ops), _names(calls)
     if any(map(_BEGINS_WORK.search, made)):
         return LOST
+    if any(map(_OF_APPLES.search, names)):
+        return OF_APPLE
     if any(map(_OF_GPUS.search, names)):
         return WORKED
     if len(devices) and not made and not any(map(_OF_CPUS.search, names)):

@@ -2,7 +2,13 @@
 
 import pytest
 
-from profkit.analyze.division.unrecorded_gpu import LOST, MAY_HAVE_WORKED, WORKED, unrecorded_gpu
+from profkit.analyze.division.unrecorded_gpu import (
+    LOST,
+    MAY_HAVE_WORKED,
+    OF_APPLE,
+    WORKED,
+    unrecorded_gpu,
+)
 from profkit.analyze.shared.large_table import LargeTable
 from profkit.tables import schema
 
@@ -19,6 +25,8 @@ CASES = {
     "a GPU that is recorded": (["aten::mm"], ["cudaDeviceSynchronize"], GPU, ""),
     "operators of CPUs": (["aten::mkldnn_convolution"], [], GPU, ""),
     "attention of CPUs": (["aten::_scaled_dot_product_flash_attention_for_cpu"], [], GPU, ""),
+    "Apple's": (["aten::linear", "aten::linear_backward"], [], [], OF_APPLE),
+    "a convolution of Apple's": (["aten::_mps_convolution"], [], [], OF_APPLE),
     "no GPU": (["aten::mm"], [], [], ""),
     "nothing": ([], [], [], ""),
 }

@@ -98,7 +98,7 @@ def test_calls_without_work_on_a_gpu_show_that_cuda_was_traced(report, tmp_path)
     assert notes[0].startswith("The report holds no kernel, copy or set: CUDA was traced, and")
 
 
-# As nsys 2022.4 prints where it cannot parse a part of a report; it leaves what it wrote until then.
+# As nsys 2022.4 prints where it cannot parse a part of a report; what it wrote until then is left.
 FAILING = """\
 #!/bin/sh
 case "$*" in
