@@ -19,17 +19,22 @@ CONTENTS = {
 """What allocations of each origin are, if nothing more is known of them."""
 
 TEMPORARIES = "temporaries of backward"
+WITHOUT_GRADIENTS = "temporaries without gradients"
 CAST_WEIGHTS = "weights cast by autocast"
 WORKSPACES = "workspaces of libraries"
 
 _OF_WORKSPACE = r"getNewWorkspace|[wW]orkspace\("
 _CAST = r"at::autocast::cached_cast"
+_WITHOUT_GRADIENTS = r"decorate_context \([^;]*_contextlib\.py"
+"""The frame of ``@torch.no_grad()`` and ``@torch.inference_mode()``, in which nothing is kept."""
 
 
 def with_contents(allocations: pd.DataFrame) -> pd.DataFrame:
     """Return `allocations`, which have their origin, with a column ``content``."""
     origin = allocations["origin"].astype(object)
     content = origin.map(CONTENTS).to_numpy(dtype=object)
+    is_forward = (origin == "forward").to_numpy(bool)
+    content[is_forward & _containing(allocations, _WITHOUT_GRADIENTS)] = WITHOUT_GRADIENTS
     content[_freed_in_backward(allocations, (origin == "backward").to_numpy(bool))] = TEMPORARIES
     content[_cast_weights(allocations, origin.isin([BEFORE, "set-up"]).to_numpy())] = CAST_WEIGHTS
     content[_containing(allocations, _OF_WORKSPACE)] = WORKSPACES

@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from profkit.analyze._memory_contents import CONTENTS, TEMPORARIES
+from profkit.analyze._memory_contents import CONTENTS, TEMPORARIES, WITHOUT_GRADIENTS
 from profkit.analyze.shared.allocation_origins import BEFORE
 
 OF_ATTENTION = re.compile(r"softmax", re.IGNORECASE)
@@ -41,6 +41,11 @@ REMEDIES = {
     TEMPORARIES: Remedy(
         "They shrink with the batch, and so do activations: compute it in several parts "
         "(gradient accumulation).",
+        TUNING,
+    ),
+    WITHOUT_GRADIENTS: Remedy(
+        "Nothing is kept for backward here: take a smaller batch or shorter sequences, or compute "
+        "them in parts.",
         TUNING,
     ),
     "input batches": Remedy(

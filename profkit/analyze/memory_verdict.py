@@ -76,7 +76,9 @@ def analyze(
     peak = _peak(memory_peak, shortage["rank"] if shortage else None)
     leak = next((row for row in _rows(memory_over_steps, "growth") if row["leaks"] == "yes"), None)
     if shortage:
-        return Result(memory=_out_of_memory(peak, shortage, leak, config))
+        several = len({row["device"] for row in _rows(fragmentation, "peaks")}) > 1
+        on = f" on {shortage['device']}" if several else ""
+        return Result(memory=_out_of_memory(peak, shortage | {"on": on}, leak, config))
     reserved = [row["reserved_bytes"] for row in _rows(fragmentation, "peaks")]
     if reserved and max(reserved) < peak.total:
         return Result(memory=_contradictory(peak, max(reserved)))
@@ -237,6 +239,14 @@ def _too_large(asked: int, peak: _Peak, line: str) -> Remedy:
     )
 
 
+def _setting(setting: str, left: int, more: Remedy) -> Remedy:
+    """Return the advice to set what has room for a request, and what helps if that is not all."""
+    advice = f"Set `PYTORCH_CUDA_ALLOC_CONF={setting}`: a replay with it has room for this"
+    if more.advice:
+        advice += f", and for {size(max(left, 0))} after it. If that is too little: {more.advice}"
+    return Remedy(f"{advice.removesuffix('.')}.", TUNING)
+
+
 def _out_of_memory(
     peak: _Peak, shortage: Mapping[str, Any], leak: Mapping[str, Any] | None, config: Config
 ) -> MemoryVerdict:
@@ -244,24 +254,25 @@ def _out_of_memory(
     asked, free = int(shortage["asked_bytes"]), int(shortage["free_bytes"])
     reserved, allocated = int(shortage["reserved_bytes"]), int(shortage["allocated_bytes"])
     fits_with, is_loss = shortage["fits_with"], OF_LOSS.search(shortage["stack"] or "")
-    if leak:
-        remedy = _of_leak(leak)
-    elif fits_with:
-        remedy = Remedy(
-            f"Set `PYTORCH_CUDA_ALLOC_CONF={fits_with}`: a replay with it has room for this.",
-            TUNING,
-        )
-    elif is_loss:
+    unused = max(reserved - allocated, 0)
+    if is_loss:
         remedy = LOSS
     elif asked > peak.total:
         remedy = _too_large(asked, peak, shortage["line"])
     else:
         remedy = REMEDIES.get(next(iter(peak.contents), ""), Remedy("", ""))
+    left = free + unused - asked
+    if leak:
+        remedy = _of_leak(leak)
+    elif fits_with:
+        remedy = _setting(fits_with, left, remedy if left < asked else Remedy("", ""))
     by = f"Asked by {shortage['line']}." if shortage["line"] else ""
     by += f" {size(free)} of the GPU were free." if free >= 0 else ""
-    unused = max(reserved - allocated, 0)
-    had = f", {size(asked - free)} missing" if 0 <= free < asked else ""
+    had = f": {size(asked)} asked"
+    had += f", {size(asked - free)} missing" if 0 <= free < asked else ""
     had += f", {size(unused)} reserved but unused" if unused >= config.telling * asked else ""
+    # What comes after the request that failed was not recorded.
+    is_known = free >= 0 and not (fits_with and left < asked)
     evidence = _evidence(peak) | {
         "asked_bytes": asked,
         "free_bytes": free,
@@ -270,7 +281,7 @@ def _out_of_memory(
         "asked_by": str(shortage["line"] or ""),
     }
     return MemoryVerdict(
-        headline=f"Out of memory: {size(asked)} asked{had}." if asked > 0 else "Out of memory.",
+        headline=f"Out of memory{shortage['on']}{had if asked > 0 else ''}.",
         is_limit=True,
         peak_bytes=peak.total,
         limit_bytes=reserved + free if free >= 0 else -1,
@@ -279,6 +290,6 @@ def _out_of_memory(
         source=remedy.source,
         is_growing=leak is not None,
         place=str(leak["line"] if leak else shortage["line"] or ""),
-        confidence=Confidence.HIGH if free >= 0 else Confidence.MEDIUM,
+        confidence=Confidence.HIGH if is_known else Confidence.MEDIUM,
         evidence=evidence,
     )

@@ -57,3 +57,10 @@ def test_halves_of_weights_that_autocast_made_are_no_activations():
 def test_a_workspace_that_backward_asked_for_first_is_no_gradient():
     stack = f"{BACKWARD};at::cuda::getCurrentCUDABlasHandle();at::cuda::getNewWorkspace()"
     assert contents(block(8, 1, stack=stack)) == {"workspaces of libraries": 8}
+
+
+@pytest.mark.parametrize("stack", [FORWARD, STEP, BACKWARD], ids=["forward", "step", "backward"])
+def test_what_a_forward_pass_without_gradients_makes_is_no_activation(stack):
+    within = f"decorate_context (/torch/utils/_contextlib.py:116);{stack}"
+    kept, made = (contents(block(8, 1, stack=each)) for each in (stack, within))
+    assert made == ({"temporaries without gradients": 8} if stack is FORWARD else kept)

@@ -19,12 +19,13 @@ def block(size_mib, start, end=-1, stack=FORWARD, line="forward (model.py:5)"):
 
 def snapshot(blocks, reserved_mib, *, short=(), settings=()):
     """Return what the two analyses of a snapshot say of these blocks."""
+    levels = {"reserved_bytes": reserved_mib * MIB, "allocated_bytes": 0}
+    segment = {"size_bytes": reserved_mib * MIB, "allocated_bytes": 0}
+    places = [PLACE | {"device": name} for name in sorted({one["device"] for one in blocks})]
     tables = {
         "allocations": [*blocks],
-        "memory_events": [
-            {**PLACE, "reserved_bytes": reserved_mib * MIB, "allocated_bytes": 0} for _ in range(41)
-        ],
-        "segments": [{**PLACE, "size_bytes": reserved_mib * MIB, "allocated_bytes": 0}],
+        "memory_events": [place | levels for place in places for _ in range(41)],
+        "segments": [place | segment for place in places],
         "blocks": [],
         "out_of_memory": [*short],
         "allocator_settings": [
@@ -189,6 +190,27 @@ def test_a_setting_with_which_it_would_have_fitted_is_advised():
     ]
     assert "`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`" in found[0]
     assert "PYTORCH_CUDA_ALLOC_CONF" not in found[1]
+
+
+@pytest.mark.parametrize(
+    ("size_mib", "says", "confidence"),
+    [
+        (100, "has room for this. Asked", Confidence.HIGH),
+        (195, "and for 190 MiB after it. If that is too little: Make this one", Confidence.MEDIUM),
+    ],
+)
+def test_a_setting_that_leaves_less_than_was_asked_may_not_be_all(size_mib, says, confidence):
+    halves = [block(9, number, 20 + number if number % 2 else -1) for number in range(20)]
+    sizes = {"size_bytes": size_mib * MIB, "free_bytes": (size_mib - 10) * MIB}
+    found = verdict(snapshot(halves, 200, short=[SHORT | {"event": 40} | sizes]))
+    assert says in found.advice
+    assert found.confidence is confidence
+
+
+def test_of_several_gpus_the_one_that_ran_out_is_named():
+    others = [hole | {"device": "cuda:1"} for hole in HOLES]
+    found = verdict(snapshot([*HOLES, *others], 120, short=[SHORT | {"free_bytes": 2 * MIB}]))
+    assert found.headline.startswith("Out of memory on cuda:0: 70 MiB asked, 68 MiB missing")
 
 
 def test_settings_are_not_compared_where_the_replay_differs_from_the_recording():

@@ -140,7 +140,7 @@ def _of_steps(seen: Seen) -> Iterator[Trust]:
     yield Trust(check="steps", passed=steps > 1, message=f"{message}.")
     variation = float(by_step.std(ddof=0) / by_step.mean()) if by_step.mean() else 0.0
     if steps == _FEWEST_COMPARED and variation <= _MOST_VARIATION:
-        message = "Two steps are too few to say how much they vary."
+        message = "Two steady steps are too few to say how much they vary."
         yield Trust(check=_FEW_STEPS, passed=False, message=message)
     elif steps >= _FEWEST_COMPARED:
         yield Trust(
