@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 
 from profkit.core.verdict import Confidence
+from profkit.patterns._rows import having, per_step
 from profkit.patterns.base import Match, Step, pattern
 
 _MOST_MEDIAN_NS = 10_000
@@ -13,13 +14,18 @@ SHORT_GAP_NS = 1_000_000
 """Gaps of a GPU from which on they are none that many launches leave."""
 
 _MOSTLY = 0.5
+_READS = r"^aten::(?:_local_scalar_dense|nonzero|masked_select|_unique2|unique_consecutive)$"
+_MOST_READS = 10
+"""How often a step may wait for a value of the GPU, as for its loss, and be recorded as a graph."""
 
 
 @pattern(
     title="Short kernels, bound by launches",
     source="https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs",
 )
-def match(kernels: pd.DataFrame, causes: pd.DataFrame, step: Step) -> Match | None:
+def match(
+    kernels: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step
+) -> Match | None:
     """Find many short kernels outside CUDA graphs where the GPU waits for Python and launches.
 
     Not where it waits in few long gaps instead, in which the CPU does something else.
@@ -35,10 +41,16 @@ def match(kernels: pd.DataFrame, causes: pd.DataFrame, step: Step) -> Match | No
     between_ns = _between_ns(kernels)
     if between_ns < _MOSTLY * idle_ns:
         return None
+    advice = 'Use `torch.compile(model, mode="reduce-overhead")` or a larger batch.'
+    reads = per_step(having(cpu_ops, _READS), step.count)
+    if reads > _MOST_READS:
+        advice = (
+            f"Take out `.item()` and `nonzero` ({reads:,.0f} in a step), which wait for the GPU "
+            "and rule out CUDA graphs, or use larger batches."
+        )
     return Match(
         cause="gpu_idle.python",
-        advice='Use `torch.compile(model, mode="reduce-overhead")` or a larger batch. CUDA graphs '
-        "by hand: `torch.cuda.make_graphed_callables`.",
+        advice=f"{advice} CUDA graphs by hand: `torch.cuda.make_graphed_callables`.",
         gain_ns=min(idle_ns, between_ns),
         confidence=Confidence.HIGH,
         evidence={

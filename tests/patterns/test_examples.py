@@ -14,6 +14,7 @@ from tests.patterns.examples import (
     loading_in_main_process,
     recomputed_forward,
     scalars_in_a_loop,
+    short_kernels,
     unfused_attention,
     unused_gradients,
     workers_restarted,
@@ -305,6 +306,14 @@ def test_waits_outside_of_loading_or_short_ones_say_nothing_of_it():
         tables = {"cpu_ops": loading_in_main_process.OPS, "python_calls": calls}
         (match,) = found(patterns()["loading_in_main_process"], **tables)
         assert "mostly waits" not in match.advice
+
+
+@pytest.mark.parametrize(("reads", "says"), [(10, "Use `torch.compile(mod"), (11, "Take out `.i")])
+@pytest.mark.parametrize("name", ["aten::_local_scalar_dense", "aten::nonzero"])
+def test_graphs_are_not_advised_where_the_program_reads_values_all_the_time(name, reads, says):
+    ops = [op(number, name) for number in range(reads)]
+    (match,) = found(patterns()["short_kernels"], **short_kernels.FOUND | {"cpu_ops": ops})
+    assert match.advice.startswith(says)
 
 
 def _updating(names, columns=(), apart=200):
