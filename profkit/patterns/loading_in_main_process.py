@@ -16,6 +16,7 @@ _MOSTLY = 0.5
 _WAITS = (
     rf"{SLEEPS}|(?:^|/)(?:socket|ssl)\.py\(\d+\): (?:readinto|read|recv\w*|do_handshake|connect)$"
 )
+_ITERATES = r": __iter__$"
 HANDED_OVER_MS = 0.5
 """What it costs the main process to take a batch from a worker, about: sooner made, none helps."""
 
@@ -24,7 +25,7 @@ HANDED_OVER_MS = 0.5
     title="Data loaded in the main process",
     source="https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"
     "#enable-asynchronous-data-loading-and-augmentation",
-    calls=_WAITS,
+    calls=rf"{_WAITS}|{_ITERATES}",
 )
 def match(
     cpu_ops: pd.DataFrame,
@@ -49,11 +50,12 @@ def match(
     batches = cpu_ops[calls]
     waits = having(python_calls, _WAITS)
     is_waiting = _share(python_calls, waits, batches) >= _MOSTLY
+    kept = f"{_kept(has_gpu=has_gpu)}{_shared(python_calls, batches)}"
     return Match(
         cause="gpu_idle.loading_data" if has_gpu else "loading_data",
-        advice=_for_waits(workers, python_calls, batches, has_gpu=has_gpu)
+        advice=_for_waits(workers, kept)
         if is_waiting
-        else _advice(workers, _cores(processes), has_gpu=has_gpu),
+        else _advice(workers, _cores(processes), kept),
         gain_ns=gain_ns,
         place="DataLoader(num_workers=0)",
         confidence=Confidence.HIGH,
@@ -81,22 +83,20 @@ def _share(python_calls: pd.DataFrame, fits: Chosen, batches: pd.DataFrame) -> f
     return lasted[0] / max(lasted[1], 1.0)
 
 
-def _for_waits(
-    workers: int, python_calls: pd.DataFrame, batches: pd.DataFrame, *, has_gpu: bool
-) -> str:
-    names = python_calls["name"].astype(object).to_numpy()
-    iterates = (own_lines(python_calls) == names) & having(python_calls, r": __iter__$")
-    is_shared = _share(python_calls, iterates, batches) >= _MOSTLY
-    shared = (
-        ", share the items of `__iter__` among them (`torch.utils.data.get_worker_info`)"
-        if is_shared
-        else ""
-    )
+def _for_waits(workers: int, kept: str) -> str:
     return (
-        f"Create the DataLoader with `num_workers={min(workers, _MOST_WORKERS)}`"
-        f"{_kept(has_gpu=has_gpu)}{shared}, or ask for several items at a time: loading mostly "
-        "waits, so that more workers than cores help."
+        f"Create the DataLoader with `num_workers={min(workers, _MOST_WORKERS)}`{kept}, or ask for "
+        "several items at a time: loading mostly waits, so that more workers than cores help."
     )
+
+
+def _shared(python_calls: pd.DataFrame, batches: pd.DataFrame) -> str:
+    """Return what else an iterable dataset needs: each worker has all of its items."""
+    names = python_calls["name"].astype(object).to_numpy()
+    iterates = (own_lines(python_calls) == names) & having(python_calls, _ITERATES)
+    if _share(python_calls, iterates, batches) < _MOSTLY:
+        return ""
+    return ", share the items of `__iter__` among them (`torch.utils.data.get_worker_info`)"
 
 
 def _kept(*, has_gpu: bool) -> str:
@@ -104,7 +104,7 @@ def _kept(*, has_gpu: bool) -> str:
     return pinned if has_gpu else " and `persistent_workers=True`"
 
 
-def _advice(workers: int, cores: int, *, has_gpu: bool) -> str:
+def _advice(workers: int, cores: int, kept: str) -> str:
     cheaper = (
         f" That is one for each core; {workers} would keep up with the step, so make "
         "`__getitem__` cheaper as well."
@@ -113,5 +113,5 @@ def _advice(workers: int, cores: int, *, has_gpu: bool) -> str:
     )
     return (
         f"Create the DataLoader with `num_workers={min(workers, cores)}` (about a CPU core each)"
-        f"{_kept(has_gpu=has_gpu)}.{cheaper}"
+        f"{kept}.{cheaper}"
     )
