@@ -8,6 +8,7 @@ from profkit.analyze._blocked_advice import at_place, blocked
 from profkit.analyze._communication_advice import less_communication
 from profkit.analyze._late_rank import late_place
 from profkit.analyze.division.details import IN_OPERATORS, LAUNCHES, OF_OPERATOR, SHORT_GAPS
+from profkit.analyze.division.known_names import COMPILED
 from profkit.analyze.division.names import parts_of
 from profkit.analyze.division.phases import inside
 from profkit.core.formatting import milliseconds
@@ -34,7 +35,7 @@ class _Rule:
 _LAUNCHING = "gpu_idle.python"
 _MOSTLY = 0.5
 _MAKES_ROOM = ("aten::empty", "aten::new_empty", "aten::resize")
-_COMPILED = "## Call CompiledFxGraph"
+_COMPILED = tuple(name.removesuffix("*") for name in COMPILED)
 _TUNING = "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"
 _FSDP = "https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html"
 _GRAPHS = "https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs"
