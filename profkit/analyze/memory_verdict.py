@@ -78,7 +78,7 @@ def analyze(
     if shortage:
         several = len({row["device"] for row in _rows(fragmentation, "peaks")}) > 1
         on = f" on {shortage['device']}" if several else ""
-        return Result(memory=_out_of_memory(peak, shortage | {"on": on}, leak, config))
+        return Result(memory=_out_of_memory(peak, shortage, leak, config, on))
     reserved = [row["reserved_bytes"] for row in _rows(fragmentation, "peaks")]
     if reserved and max(reserved) < peak.total:
         return Result(memory=_contradictory(peak, max(reserved)))
@@ -248,9 +248,16 @@ def _setting(setting: str, left: int, more: Remedy) -> Remedy:
 
 
 def _out_of_memory(
-    peak: _Peak, shortage: Mapping[str, Any], leak: Mapping[str, Any] | None, config: Config
+    peak: _Peak,
+    shortage: Mapping[str, Any],
+    leak: Mapping[str, Any] | None,
+    config: Config,
+    on: str,
 ) -> MemoryVerdict:
-    """Return the verdict where a request failed, as memory grew by a `leak` if there is one."""
+    """Return the verdict where a request failed, as memory grew by a `leak` if there is one.
+
+    `on` says on which of several GPUs.
+    """
     asked, free = int(shortage["asked_bytes"]), int(shortage["free_bytes"])
     reserved, allocated = int(shortage["reserved_bytes"]), int(shortage["allocated_bytes"])
     fits_with, is_loss = shortage["fits_with"], OF_LOSS.search(shortage["stack"] or "")
@@ -281,7 +288,7 @@ def _out_of_memory(
         "asked_by": str(shortage["line"] or ""),
     }
     return MemoryVerdict(
-        headline=f"Out of memory{shortage['on']}{had if asked > 0 else ''}.",
+        headline=f"Out of memory{on}{had if asked > 0 else ''}.",
         is_limit=True,
         peak_bytes=peak.total,
         limit_bytes=reserved + free if free >= 0 else -1,

@@ -138,7 +138,8 @@ class CollectiveCalls:
             self.in_turn = cycle(_operators())
             return _operators()
         others = [next(self.in_turn) for _ in range(_OTHERS)]
-        return [each for each in _operators() if each[0] in self.called or each in others]
+        called = [entry for entry in _operators() if entry[0] in self.called]
+        return dict.fromkeys([*called, *others])
 
     def begun(self, operator: Any, tensors: tuple[Any, ...], boxed_group: Any) -> Call:
         """Return a call that begins now; `tensors` are the arguments before the group."""
