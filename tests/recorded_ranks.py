@@ -18,8 +18,8 @@ AHEAD_US = 40
 def tables(operator: str = "aten::mm", ranks: int = 2) -> dict[str, Any]:
     """Return the tables by name: an operator, its launch, a kernel and a collective in each step.
 
-    Of `ranks` ranks each comes later to the collective than the one before, and has a clock that
-    is ahead of that.
+    Each waits for its GPU at the end of a step. Of `ranks` ranks each comes later to the collective
+    than the one before, and has a clock that is ahead of that.
     """
     made: dict[str, list[dict[str, Any]]] = {name: [] for name in _NAMES}
     for rank in range(ranks):
@@ -51,7 +51,11 @@ def _add_step(
         at(20, 60, op=op + 1, name="aten::copy_", **{**outer, "parent": op}),
     ]
     launched = {"tid": 7, "op": op + 1, "correlation": correlation}
-    made["runtime_calls"].append(at(30, 40, name="cudaLaunchKernel", **launched))
+    waiting = {"tid": 7, "op": -1, "correlation": -1}
+    made["runtime_calls"] += [
+        at(30, 40, name="cudaLaunchKernel", **launched),
+        at(100, length, name="cudaDeviceSynchronize", **waiting),
+    ]
     place = {"device": rank, "stream": 7, "op": op + 1}
     made["kernels"] += [
         at(60, 200, name="gemm", kind="compute", correlation=correlation, grid="[8,1,1]", **place),

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from profkit.analyze._blocked_advice import at_place, blocked
 from profkit.analyze._communication_advice import less_communication
 from profkit.analyze._late_rank import late_place
-from profkit.analyze.division.details import IN_OPERATORS, LAUNCHES, OF_OPERATOR, SHORT_GAPS
+from profkit.analyze.division.details import (
+    IN_COMMUNICATION,
+    IN_OPERATORS,
+    LAUNCHES,
+    OF_OPERATOR,
+    SHORT_GAPS,
+)
 from profkit.analyze.division.known_names import COMPILED
 from profkit.analyze.division.names import parts_of
 from profkit.analyze.division.phases import inside
@@ -33,7 +39,7 @@ class _Rule:
 
 
 _LAUNCHING = "gpu_idle.python"
-_MOSTLY = 0.5
+_MOSTLY, _MUCH = 0.5, 0.2
 _MAKES_ROOM = ("aten::empty", "aten::new_empty", "aten::resize")
 _COMPILED = tuple(name.removesuffix("*") for name in COMPILED)
 _TUNING = "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"
@@ -80,7 +86,20 @@ def is_bound_by_launches(action: Action) -> bool:
     return action.cause == _LAUNCHING and _are_short(action.evidence)
 
 
+def _launching_title(cause: Cause) -> str:
+    share = float(cause.evidence.get(IN_COMMUNICATION, 0.0))
+    also = f", {share:.0%} of it in communication" if share > _MUCH else ""
+    return f"GPU waits for the CPU to launch{also}"
+
+
 def _dispatch(cause: Cause) -> str:
+    advice = _fewer_launches(cause)
+    if float(cause.evidence.get(IN_COMMUNICATION, 0.0)) <= _MUCH:
+        return advice
+    return f"{advice} Faster ranks or links gain nothing there: what follows is not launched."
+
+
+def _fewer_launches(cause: Cause) -> str:
     where = f" {inside(cause.place)}" if cause.place else ""
     if _are_short(cause.evidence):
         return (
@@ -215,7 +234,7 @@ _RULES = (
     ),
     _Rule(
         cause=re.compile(re.escape(_LAUNCHING)),
-        title="GPU waits for the CPU to launch",
+        title=_launching_title,
         advice=_dispatch,
         least=0.1,
         source=_GRAPHS,

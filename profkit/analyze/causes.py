@@ -115,7 +115,8 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
 
     Each instant until the start of the next step belongs to one cause, so causes sum to the step.
     GPU computing comes before what it hides; idle time goes to what the thread did that launches
-    next. Without a GPU, operators come before communication, and Python is the rest.
+    next, and so does communication, where most of it only covers that nothing is launched. Without
+    a GPU, operators come before communication, and Python is the rest.
     """
     recorded = _recorded(cpu_ops, kernels, runtime_calls)
     on_cpu = operator_spans(cpu_ops)

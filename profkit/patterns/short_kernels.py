@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from profkit.core.verdict import Confidence
-from profkit.patterns._rows import having, per_step
+from profkit.patterns._rows import equal, having, per_step
 from profkit.patterns.base import Match, Step, pattern
 
 _MOST_MEDIAN_NS = 10_000
@@ -61,7 +61,11 @@ def match(
 
 
 def _between_ns(kernels: pd.DataFrame) -> float:
-    """Return the time of short gaps between kernels, in which no other one runs, in ns."""
+    """Return the time of short gaps between kernels, in which no other one runs, in ns.
+
+    Communication does not count as work: it may hide that nothing else is launched.
+    """
+    kernels = kernels[~equal(kernels, "kind", "communication")]
     order = np.lexsort((kernels["start_ns"], kernels["repeat"]))
     repeat, start, end = (
         kernels[name].to_numpy(np.int64)[order] for name in ("repeat", "start_ns", "end_ns")

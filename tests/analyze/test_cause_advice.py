@@ -30,3 +30,18 @@ def test_a_launch_that_blocks_has_advice_by_whether_its_kernel_is_new(first, wor
     )
     (action,) = actions([blocked], frozenset())
     assert words in action.advice
+
+
+@pytest.mark.parametrize(("share", "also"), [(0.9, ", 90% of it in communication"), (0.1, "")])
+def test_communication_that_covers_launches_is_named(share, also):
+    launching = Cause(
+        id="gpu_idle.python",
+        title="Python and dispatch",
+        ms_per_step=5,
+        gain_ms=5,
+        share=0.5,
+        evidence={"in_communication_share": share, "short_gaps_share": 0.8},
+    )
+    (action,) = actions([launching], frozenset())
+    assert action.title == f"GPU waits for the CPU to launch{also}"
+    assert ("Faster ranks or links gain nothing" in action.advice) == bool(also)

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from profkit.analyze.division.partition import spans_of
+from profkit.analyze.division.partition import spans_of, union_of_rows
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.glob_match import categorical, matching, texts
@@ -21,6 +21,11 @@ _FEWEST = 3
 """Calls alike of which the fastest says what the others could take."""
 _OF_TRAINING = ("backward", "optimizer")
 _TRAINS = ("*Backward*", "Optimizer.*")
+
+
+def on_gpu(rank: RecordedRank) -> Intervals:
+    """Return the time of a rank in kernels of communication, as a union."""
+    return union_of_rows(rank.kernels, (rank.kernels["kind"] == "communication").to_numpy())
 
 
 def communicated(rank: RecordedRank, rows: pd.DataFrame, spans: Intervals) -> Evidence:

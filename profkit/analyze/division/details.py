@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.analyze.division import charges, cpu, gpu, names, places, thread_waits
-from profkit.analyze.division.communicated import communicated
+from profkit.analyze.division.communicated import communicated, on_gpu
 from profkit.analyze.division.cpu_threads import PYTHON
 from profkit.analyze.division.in_threads import Spent, Sums
 from profkit.analyze.division.partition import Partition
@@ -34,6 +34,9 @@ LAUNCHES = "operator_launches"
 
 SHORT_GAPS = "short_gaps_share"
 """What part of it lies in gaps of the GPU that many launches leave, 0 to 1."""
+
+IN_COMMUNICATION = "in_communication_share"
+"""What part of it the GPU communicates, with nothing launched that could follow, 0 to 1."""
 
 _MOST_PARTS = 8
 _LEAST_PART = 0.01
@@ -156,6 +159,8 @@ def _outside(rank: RecordedRank, spans: Intervals, working: Sums) -> Evidence:
         SHORT_GAPS: round(float(length[length < SHORT_GAP_NS].sum()) / total, 3),
         IN_OPERATORS: round(working.ns.total() / total, 3),
     }
+    if inside := int(intervals.overlap(spans, on_gpu(rank)).sum()):
+        evidence |= {IN_COMMUNICATION: round(inside / total, 3)}
     if working.ns:
         operator, time = max(working.ns.items(), key=lambda part: (part[1], part[0]))
         evidence |= {"operator": operator, OF_OPERATOR: round(time / total, 3)}

@@ -5,6 +5,8 @@ from numpy.typing import NDArray
 
 from profkit.analyze._gaps import Gaps, gaps, with_edges
 from profkit.analyze.division import cpu_threads
+from profkit.analyze.division.communicated import on_gpu
+from profkit.analyze.division.late_launches import covered_by_launching
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import intervals
@@ -26,8 +28,7 @@ def divide(rank: RecordedRank) -> Partition:
     time = Partition(rank.windows)
     spans, kind = rank.kernel_spans, texts(rank.kernels["kind"])
     time.take(COMPUTING, spans[kind == "compute"])
-    communication = intervals.union(spans[kind == "communication"])
-    _divide_communication(rank, time, communication)
+    _divide_communication(rank, time, on_gpu(rank))
     for name, rows in _copies(rank).items():
         time.take(f"exposed_copies.{name}", spans[rows])
     time.take("exposed_sets", spans[kind == "set"])
@@ -38,6 +39,8 @@ def divide(rank: RecordedRank) -> Partition:
 def _divide_communication(rank: RecordedRank, time: Partition, spans: Intervals) -> None:
     starting = intervals.intersection(spans, rank.connecting)
     time.take(f"{EXPOSED}.{cpu_threads.START_UP}", starting)
+    exposed = intervals.intersection(time.left, spans)
+    cpu_threads.divide(rank, time, IDLE, covered_by_launching(rank, exposed))
     if len(rank.collectives):
         waiting = intervals.intersection(spans, rank.waiting_for_ranks)
         time.take(f"{EXPOSED}.waiting", waiting)

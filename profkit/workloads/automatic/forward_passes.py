@@ -40,6 +40,8 @@ class ForwardPasses:
         self.has_backward = False
         """Whether gradients were computed since the last step ended."""
         self.noted: set[str] = set()
+        self.modes: dict[int, bool] = {}
+        """Whether a module trained in the first step, by the id of its first parameter."""
         self.in_step: Counter[_Passes] = Counter()
         self.of_steps: list[Counter[_Passes]] = []
 
@@ -52,7 +54,7 @@ class ForwardPasses:
         """Note a call of `module`, by the optimizer's step or before; return the phase it is."""
         # Some train in evaluation mode; then only gradients tell.
         is_sure = self.has_training_mode or not torch.is_grad_enabled()
-        if not module.training and is_sure and self.of_steps:
+        if not self._is_needed(module) and not module.training and is_sure:
             self.is_evaluating = True
             return "evaluation"
         if self.is_evaluating:
@@ -61,6 +63,14 @@ class ForwardPasses:
         if torch.is_grad_enabled():
             self.in_step[_Passes(id(module), type(module).__name__, is_in_closure)] += 1
         return "forward"
+
+    def _is_needed(self, module: nn.Module) -> bool:
+        """Tell whether a step needs `module`, as the first did that only used it: a teacher."""
+        # A model that is trained inside of a wrapper may be evaluated without it.
+        known = id(next(module.parameters(), module))
+        if not self.of_steps:
+            self.modes[known] = self.modes.get(known, False) or module.training
+        return not self.of_steps or not self.modes.get(known, True)
 
     def begin_step(self, module: nn.Module) -> str:
         """Note a call of `module` where calls are steps; return the phase that it is.

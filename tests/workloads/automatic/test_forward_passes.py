@@ -52,6 +52,30 @@ def test_a_step_begins_again_after_an_evaluation(seen):
     assert note.startswith("Between steps")
 
 
+@pytest.mark.parametrize("after_student", [False, True], ids=["teacher", "loss"])
+def test_a_step_has_in_it_what_the_first_one_used_and_did_not_train(seen, after_student):
+    student, frozen = nn.Linear(4, 4), nn.Linear(4, 4).eval()
+    optimizer = optim.SGD(student.parameters(), lr=0.1)
+    wrapped = nn.Sequential(student)
+    with StepHooks("auto"):
+        evaluate(student, 2)
+        for _ in range(6):
+            wrapped.train()
+            inputs = torch.ones(2, 4)
+            if after_student:
+                frozen(wrapped(inputs)).sum().backward()
+            else:
+                with torch.no_grad():
+                    target = frozen(inputs)
+                (wrapped(inputs) - target).sum().backward()
+            optimizer.step()
+        assert [what for what in seen.seen if what in (-1, "resume")] == [-1] * 6
+        assert seen.notes == []
+        evaluate(student, 2)
+        train(wrapped, optimizer)
+    assert [what for what in seen.seen if what in (-1, "resume")] == [*[-1] * 6, "resume", -1]
+
+
 def test_an_evaluation_between_batches_of_a_step_is_a_part_of_it(seen):
     model = nn.Linear(4, 4)
     optimizer = optim.SGD(model.parameters(), lr=0.1)
