@@ -23,6 +23,7 @@ MOST_LINES = 13
 _LEAST_PART = 0.02
 _FEWEST_CELLS = 3
 _MOST_PARTS = 8
+_COMPUTING = ("gpu_computing", "cpu_operators")
 _PART_OF_COMPUTING = re.compile(r"(?:gpu_computing|cpu_operators)\.(?!other$).*")
 _MUCH = 0.3
 _MOST_UNNAMED = 0.1
@@ -80,21 +81,28 @@ def nothing_found(verdict: Verdict) -> str:
     """Return what is said where there is no action: found nothing, or could not look."""
     unseen = {cause for check in verdict.trust if not check.passed for cause in check.silences}
     if not unseen:
-        return f"Nothing that is known to gain much was found.{_of_largest(verdict)}"
+        return f"Nothing was recognised that gains much.{_of_largest(verdict)}"
     named = [name for cause, name in _UNSEEN.items() if cause in unseen]
     return f"Could not look at {' and '.join(named or ['the causes'])}: see why below."
 
 
 def _of_largest(verdict: Verdict) -> str:
-    """Return what the largest part of computing is, if it takes much of the step, to look at."""
-    parts = [one for one in verdict.causes if _PART_OF_COMPUTING.fullmatch(one.id)]
-    largest = max(parts, key=lambda part: part.ms_per_step, default=None)
-    if largest is None or largest.ms_per_step < _MUCH * verdict.traced_ms:
-        return ""
-    time = f"{milliseconds(largest.ms_per_step)} of {milliseconds(verdict.traced_ms)} ms"
-    on_gpu = " Nsight Compute says how near that is to the limits of the GPU."
-    further = on_gpu if largest.id.startswith("gpu_") else ""
-    return f" The largest part is {largest.title}, {time}.{further}"
+    """Return what most of computing is, and where, as far as it takes much of the step."""
+    by_time = sorted(verdict.causes, key=lambda cause: -cause.ms_per_step)
+    what = next((one for one in by_time if _PART_OF_COMPUTING.fullmatch(one.id)), None)
+    whole = next((one for one in by_time if one.id in _COMPUTING), None)
+    there = whole.ms_per_step * float(whole.evidence.get("at_place_share", 0.0)) if whole else 0.0
+    least = _MUCH * verdict.traced_ms
+    of_step = f" of {milliseconds(verdict.traced_ms)} ms"
+    said = ""
+    if what and what.ms_per_step >= least:
+        said += f" The largest part is {what.title}, {milliseconds(what.ms_per_step)}{of_step}."
+    if whole and there >= least:
+        said += f" Most is in {whole.place}, {milliseconds(there)}{of_step}."
+    on_gpu = what and said and what.id.startswith("gpu_")
+    return (
+        f"{said} Nsight Compute says how near that is to the limits of the GPU." if on_gpu else said
+    )
 
 
 def step_time(verdict: Verdict) -> str:

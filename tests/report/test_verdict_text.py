@@ -161,7 +161,7 @@ def test_what_has_no_room_in_the_bar_is_named_below_it_unless_it_is_small(larges
 
 
 def test_a_program_with_nothing_to_mend_hears_so():
-    nothing = "Nothing that is known to gain much was found."
+    nothing = "Nothing was recognised that gains much."
     assert nothing in lines(replace(VERDICT, actions=()))
     gemm = cause("gpu_computing.aten::mm", 35, "aten::mm")
     made = " ".join(lines(replace(VERDICT, actions=(), causes=(*VERDICT.causes, gemm))))
@@ -175,6 +175,14 @@ def test_a_program_with_nothing_to_mend_hears_so():
     made = " ".join(lines(replace(VERDICT, actions=(), causes=(*VERDICT.causes, on_cpu))))
     assert "35 of 100 ms." in made
     assert "Nsight" not in made
+    computing = replace(
+        gemm, id="cpu_operators", place="m.py(3): f", evidence={"at_place_share": 0.9}
+    )
+    for ms, said in ((60, f"{nothing} Most is in m.py(3): f, 54 of 100 ms."), (30, nothing)):
+        there = replace(computing, ms_per_step=ms)
+        made = " ".join(lines(replace(VERDICT, actions=(), causes=(there,))))
+        assert made.count(said) == 1
+        assert ("Most is in" in made) == (ms == 60)
 
 
 def test_a_recording_without_steps_is_judged_by_what_it_is_about():

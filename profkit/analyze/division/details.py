@@ -38,6 +38,9 @@ SHORT_GAPS = "short_gaps_share"
 IN_COMMUNICATION = "in_communication_share"
 """What part of it the GPU communicates, with nothing launched that could follow, 0 to 1."""
 
+AT_PLACE = "at_place_share"
+"""What part of it is at its place, 0 to 1."""
+
 _MOST_PARTS = 8
 _LEAST_PART = 0.01
 _PLACE_SHARE = 0.2
@@ -70,10 +73,10 @@ def details(rank: RecordedRank, time: Partition, spent: Mapping[str, Spent]) -> 
             of_ops = Sums()
             of_ops.add(rank.kernel_labels, own)
             found |= _parts(name, detail.time_ns, of_ops, whole)
-            detail.place = _place(places.of_ops(rank, _of_ops(rank, own)), detail.time_ns)
+            _locate(detail, places.of_ops(rank, _of_ops(rank, own)))
         elif name == cpu.COMPUTING:
             found |= _parts(name, detail.time_ns, spent[name].names, whole)
-            detail.place = _place(spent[name].places, detail.time_ns)
+            _locate(detail, spent[name].places)
         elif name.endswith(f"{gpu.EXPOSED}.waiting"):
             detail.evidence = _waited_for(rank.collectives)
         elif name.startswith(f"{gpu.EXPOSED}.") and rank.communication is not None:
@@ -128,6 +131,13 @@ def _summing(above: str, total: int, parts: Iterable[tuple[str, int, int]]) -> d
 
 def _place(found: list[places.Place], total: int) -> str:
     return places.shown(found, int(_PLACE_SHARE * total))
+
+
+def _locate(detail: Detail, found: list[places.Place]) -> None:
+    """Say where most of a cause is, if it is much of it, and what part of it is there."""
+    detail.place = _place(found, detail.time_ns)
+    if detail.place:
+        detail.evidence[AT_PLACE] = round(min(found[0][1] / detail.time_ns, 1.0), 3)
 
 
 def _of_ops(rank: RecordedRank, time: NDArray[np.int64]) -> NDArray[np.int64]:
