@@ -90,12 +90,15 @@ class Snakemake:
 
 
 def _leave_out_clusters() -> None:
-    """Hide plugins for clusters: Snakemake loads all that it finds, and one loads pandas."""
-    find = pkgutil.iter_modules
+    """Hide plugins for clusters: Snakemake loads all that it finds, and one loads pandas.
 
-    def find_others(*args: Any, **kwargs: Any) -> Iterator[pkgutil.ModuleInfo]:
-        found = find(*args, **kwargs)
-        return (module for module in found if not module.name.startswith(_CLUSTERS))
+    It looks for each kind of plugins in the whole environment, which is looked through once here.
+    """
+    find = pkgutil.iter_modules
+    others = [module for module in find() if not module.name.startswith(_CLUSTERS)]
+
+    def find_others(path: Any = None, prefix: str = "") -> Iterator[pkgutil.ModuleInfo]:
+        return iter(others) if path is None else find(path, prefix)
 
     pkgutil.iter_modules = find_others
 
