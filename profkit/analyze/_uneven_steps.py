@@ -107,10 +107,14 @@ def uneven_steps(steps: Result | None, *, loads_data: bool) -> Iterator[Trust]:
         if loads_data
         else ", or the program does more in some of them"
     )
+    many = (
+        f"many are far slower than others, as where other programs have the cores{why}"
+        if mean > median
+        else "many are far faster than others"
+    )
     message = (
         f"Unprofiled steps are uneven, so their mean counts, {duration(mean)}, and not the median, "
-        f"{duration(median)}: many are far slower than others, as where other programs have the "
-        f"cores{why}."
+        f"{duration(median)}: {many}."
         if is_mean_of_uneven(steps.metrics.get("step_time_ns"))
         else f"A few unprofiled steps are so slow that the mean is {duration(mean)}, and the step "
         f"time, the median, {duration(median)}."

@@ -32,13 +32,14 @@ from profkit.analyze.division import gpu, names
 from profkit.analyze.division.cpu_threads import PYTHON, START_UP
 from profkit.analyze.division.periods import SINGLE_STEPS
 from profkit.analyze.division.profiler_overhead import OVERHEAD
+from profkit.analyze.division.trust import FAR_STEPS
 from profkit.analyze.shared.step_times import UnprofiledSteps
 from profkit.core.result import Result
 from profkit.core.settings import Settings
 from profkit.core.verdict import Action, Cause, Confidence, Limiter, Trust, Verdict
 
 _NS_PER_MS = 1e6
-_STEADY_CHECKS = ("steps", "variation", "machine")
+_STEADY_CHECKS = ("steps", "variation", "machine", FAR_STEPS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,6 +6,8 @@ from profkit.patterns._rows import having, inside, per_step, time
 from profkit.patterns.base import Match, Step, pattern
 
 _FEWEST = 2
+_LEAST = 0.05
+"""Of the step: a batch that is there has to be handed over as well."""
 
 
 @pattern(
@@ -17,17 +19,21 @@ def match(
 ) -> Match | None:
     """Find time in the iterator of a DataLoader that waits for its workers.
 
-    The only batch of a recording without steps is the first, for which they start.
+    Not where that takes little of the step. The only batch of a recording without steps is the
+    first, for which they start.
     """
     calls = having(cpu_ops, "_MultiProcessingDataLoaderIter")
     if calls.sum() < (_FEWEST if steps.empty else 1):
+        return None
+    gain_ns = time(cpu_ops, inside(cpu_ops, calls))
+    if gain_ns < _LEAST * step.ms * 1e6 * step.count:
         return None
     loading = "gpu_idle.loading_data" if len(kernels) else "loading_data"
     return Match(
         cause=loading,
         advice="Raise `num_workers` (up to the CPU cores of the rank) and `prefetch_factor`, or "
         "make `__getitem__` cheaper: decode and resize ahead of training.",
-        gain_ns=time(cpu_ops, inside(cpu_ops, calls)),
+        gain_ns=gain_ns,
         place="DataLoader.__next__",
         evidence={"batches_per_step": per_step(calls, step.count)},
     )

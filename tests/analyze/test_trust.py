@@ -89,6 +89,7 @@ CASES = {
     "machine": ({"recordings": {"x": Recording(warnings=("other processes took 20 %",))}}, ()),
     "cores": ({"queued": 0.5}, ()),
     "profiler overhead": (slowed(1.11), ()),
+    "other steps": (slowed(0.3), ()),
     "steps": ({"periods": Periods(rows=steps(10), one_off_ns={})}, ()),
     "few steps": ({"periods": Periods(rows=steps(10, 10), one_off_ns={})}, ()),
     "variation": ({"periods": Periods(rows=steps(10, 30, 10, 40), one_off_ns={})}, ()),
@@ -235,6 +236,9 @@ def test_each_check_has_words_for_a_terminal():
     assert set(CASES) == set(verdict_text._IN_SHORT)
 
 
-def test_steps_that_are_much_shorter_with_the_profiler_are_those_of_another_run():
-    found = failed(**slowed(0.5))["profiler overhead"]
-    assert found.message.endswith("0.50 times as long with the profiler: the two runs differ.")
+@pytest.mark.parametrize(("ratio", "check"), [(0.6, "profiler overhead"), (0.5, "other steps")])
+def test_steps_that_are_much_shorter_with_the_profiler_are_those_of_another_run(ratio, check):
+    (found,) = failed(**slowed(ratio)).values()
+    assert found.check == check
+    said = f"{ratio:.2f} times as long with the profiler: the two runs differ."
+    assert found.message.endswith(said)

@@ -22,3 +22,11 @@ def test_workers_are_suspected_only_where_data_is_loaded(loads_data, why):
     (check,) = uneven_steps(steps, loads_data=loads_data)
     assert check.message.endswith(f"or {why}.")
     assert "80 ms, and not the median, 20 ms" in check.message
+
+
+def test_steps_of_which_many_are_faster_are_not_called_slower():
+    table = Table(title="", columns=("mean_ns", "median_ns"), rows=((20e6, 90e6),))
+    step = Metric(value=20e6, unit="ns", title=step_time_title(BASELINE, np.mean))
+    steps = Result(metrics={"step_time_ns": step}, tables={"per_repeat": table})
+    (check,) = uneven_steps(steps, loads_data=True)
+    assert check.message.endswith("the median, 90 ms: many are far faster than others.")

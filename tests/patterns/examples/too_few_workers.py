@@ -13,6 +13,6 @@ PASSED = {
         **FOUND,
         "cpu_ops": [op(0, NEXT.replace("MultiProcessing", "SingleProcess"), 90_000)],
     },
-    "batches are ready": {**FOUND, "cpu_ops": [op(0, NEXT, 900)]},
+    "batches are ready": {**FOUND, "cpu_ops": [op(0, NEXT, 40_000)]},
     "the first batch of a recording without steps": {"cpu_ops": [WAIT]},
 }
