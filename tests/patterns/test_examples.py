@@ -276,6 +276,19 @@ def test_workers_are_no_more_than_the_cores_of_a_rank(cores, words):
 
 
 @pytest.mark.parametrize(
+    ("has_gpu", "cpu_ns", "gain_ns"),
+    [(False, 1_400, 300_000), (False, 200, 600_000), (False, -1, 600_000), (True, 1_400, 600_000)],
+)
+def test_workers_gain_no_more_than_the_cores_that_the_program_leaves(has_gpu, cpu_ns, gain_ns):
+    process = {"cores": 2, "ranks_on_host": 1, "start_ns": 0, "end_ns": 1_000, "cpu_ns": cpu_ns}
+    tables = {"cpu_ops": loading_in_main_process.OPS, "processes": [process]}
+    tables |= {"kernels": [kernel(9, "gemm", 1_000)]} if has_gpu else {}
+    pattern = patterns()["loading_in_main_process"]
+    (match,) = found(pattern, step=Step(count=1, ms=1), **tables)
+    assert match.gain_ns == pytest.approx(gain_ns)
+
+
+@pytest.mark.parametrize(
     ("frames", "waits", "shares"),
     [
         (["data.py(9): __iter__", "data.py(3): ask", "<built-in function sleep>"], True, True),
