@@ -19,11 +19,19 @@ _STEP = re.compile(r"ProfilerStep#(\d{1,9})$")
 _MARK = re.compile(r"step#(\d{1,9})$")
 _FEWEST_MARKS = 3
 _UPDATE, _BATCH = "update of weights", "batch of a server"
-# Ranges of an optimizer, and of vLLM and SGLang around all that they compute for a batch.
+_FRAME = r"(?:.*/)?(?:{})\.py\(\d+\): (?:{})$"
+# Ranges of an optimizer, and of vLLM and SGLang around all that they compute for a batch, or else
+# the functions of these that do so.
 _UNNUMBERED = (
-    (_UPDATE, re.compile(r"Optimizer\.step#")),
-    (_BATCH, re.compile(r"execute_(?:\d+_)?context_\d+\(.*generation_\d+\(")),
-    (_BATCH, re.compile(r"step\[[A-Z_]+ bs=\d+")),
+    (_UPDATE, "cpu_ops", re.compile(r"Optimizer\.step#")),
+    (_BATCH, "cpu_ops", re.compile(r"execute_(?:\d+_)?context_\d+\(.*generation_\d+\(")),
+    (_BATCH, "cpu_ops", re.compile(r"step\[[A-Z_]+ bs=\d+")),
+    (_BATCH, "python_calls", re.compile(_FRAME.format(r"vllm/.*model_runner", "execute_model"))),
+    (
+        _BATCH,
+        "python_calls",
+        re.compile(_FRAME.format(r"sglang/.*tp_worker", r"forward_batch_\w+")),
+    ),
 )
 _NO_BATCH = re.compile(r"execute_(?:0_)?context_0\(.*generation_0\(")
 
@@ -141,15 +149,15 @@ class Steps:
 
         None where steps were marked.
         """
-        for what, names in _UNNUMBERED if not len(self._annotated.number) else ():
-            spans = self._between(names, from_end=what == _UPDATE)
+        for what, table, names in _UNNUMBERED if not len(self._annotated.number) else ():
+            spans = self._between(table, names, from_end=what == _UPDATE)
             if len(spans.number):
                 return spans, what
         return StepSpans.none(), ""
 
-    def _between(self, names: re.Pattern[str], *, from_end: bool) -> StepSpans:
-        """Return the time from one range of these `names` to the next, if one thread has them."""
-        columns = self.gathered.columns("cpu_ops")
+    def _between(self, table: str, names: re.Pattern[str], *, from_end: bool) -> StepSpans:
+        """Return the time from one row of these `names` to the next, if one thread has them."""
+        columns = self.gathered.columns(table)
         is_mark = self.gathered.names.mapped(lambda name: bool(names.match(name)), np.bool_)
         rows = columns.select(columns.named(is_mark))
         # Of several optimizers none says where a step ends; batches differ in their names.
@@ -158,6 +166,9 @@ class Steps:
             return StepSpans.none()
         times = rows["end" if from_end else "start"]
         order = np.argsort(times, kind="stable")
+        # One runner may call another one.
+        is_inner = rows["start"][order][1:] < np.maximum.accumulate(rows["end"][order])[:-1]
+        order = order[np.r_[True, ~is_inner]]
         is_empty = self.gathered.names.mapped(lambda name: bool(_NO_BATCH.match(name)), np.bool_)
         filled = np.flatnonzero(~is_empty[rows["name"][order]][:-1])
         return StepSpans(np.arange(len(filled)), times[order][filled], times[order][filled + 1])

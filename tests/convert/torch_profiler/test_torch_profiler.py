@@ -1,6 +1,7 @@
 """A capture that the test makes, as tables."""
 
 import json
+import runpy
 from dataclasses import replace
 
 import pyarrow as pa
@@ -125,6 +126,27 @@ def test_the_steps_of_a_server_go_from_one_batch_to_the_next(tmp_path, ranges, b
     assert [row["end_ns"] - row["start_ns"] for row in rows] == pytest.approx(lasting, abs=2)
     note = f"{len(begun)} steps, from one batch of a server to the next, were taken."
     assert any(note in each for each in notes) == bool(begun)
+
+
+RUNNERS = {
+    "vllm/v1/worker/gpu_model_runner.py": "execute_model",
+    "sglang/srt/managers/tp_worker.py": "forward_batch_generation",
+    "mine/model_runner.py": "execute_model",
+}
+
+
+@pytest.mark.parametrize(("file", "steps"), [*zip(RUNNERS, (3, 3, 0), strict=True)])
+def test_without_ranges_the_functions_of_a_server_tell_its_steps(tmp_path, file, steps):
+    runner = tmp_path / file
+    runner.parent.mkdir(parents=True)
+    inner = f"def {RUNNERS[file]}(model, deeper=True):\n    if deeper:\n        "
+    runner.write_text(f"{inner}{RUNNERS[file]}(model, False)\n    return model\n")
+    act = runpy.run_path(str(runner))[RUNNERS[file]]
+    with profile(activities=[ProfilerActivity.CPU], with_stack=True) as profiler:
+        for _ in range(4):
+            act(torch.ones(8) + 1)
+    table, _ = steps_of(profiler, tmp_path)
+    assert table.column("step").to_pylist() == [*range(steps)]
 
 
 def start_of(event):
