@@ -8,7 +8,7 @@ from profkit.analyze.division import cpu, gpu, names
 from profkit.analyze.division.cpu_threads import BLOCKED, NOT_RECORDED, START_UP
 from profkit.analyze.division.phases import inside
 from profkit.analyze.division.thread_waits import IN_CALL, WAITING
-from profkit.core.formatting import milliseconds
+from profkit.core.formatting import milliseconds, without_arguments
 from profkit.core.verdict import Action, Cause, Limiter
 
 _ROOTS = (gpu.IDLE, gpu.EXPOSED, "exposed_copies", WAITING)
@@ -16,10 +16,7 @@ _MANY_WORDS = 15
 _MOST = 0.6
 _TELLING = 0.2
 """Part of the time from which on start-up is what there is to say."""
-_LONGEST_NAME = 60
-"""Of a kernel, which some libraries give names of hundreds of characters."""
 
-_MOST_SPACES = 4
 PER_STEP, PER_TRACED_STEP, RECORDED = "per step", "per traced step", "recorded"
 
 
@@ -132,16 +129,4 @@ def _mostly(causes: Sequence[Cause], above: Cause) -> str:
     if not parts:
         return ""
     first = max(parts, key=lambda cause: cause.ms_per_step)
-    return f", {milliseconds(first.ms_per_step)} ms {inside(_clipped(first.title))}"
-
-
-def _clipped(name: str) -> str:
-    """Return a name of bearable length: of a longer one its first words, and ``*`` for the rest.
-
-    One of more words than there is room for is without its template arguments.
-    """
-    if name.count(" ") > _MOST_SPACES:
-        name = f"{name.partition('<')[0]}<...>"
-    if len(name) <= _LONGEST_NAME:
-        return name
-    return f"{name[: name.rfind('_', 0, _LONGEST_NAME) + 1] or name[:_LONGEST_NAME]}*"
+    return f", {milliseconds(first.ms_per_step)} ms {inside(without_arguments(first.title))}"

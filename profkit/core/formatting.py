@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 _TIMES = ((1e10, 1e9, "s"), (1e6, 1e6, "ms"), (1e3, 1e3, "µs"), (0.0, 1.0, "ns"))
 _SIZES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"))
 _SEEN_BY_MASK = 1000
+_LONGEST_NAME, _MOST_SPACES = 60, 4
+"""Of a kernel, which some libraries give names of hundreds of characters."""
 _TO_MINUTES = len("2026-01-01T10:00")
 # Of terminals, such as ESC and, of eight bits, CSI; ends of lines; directions of writing.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")
@@ -94,6 +96,18 @@ def cut(text: str, limit: int, masked: Callable[[str], str] = str) -> str:
 def shortened(text: str, limit: int = 80) -> str:
     """Return at most `limit` characters of a text, the end replaced by dots."""
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+def without_arguments(name: str) -> str:
+    """Return a name of a kernel that is not too long: of a longer one its beginning, and ``*``.
+
+    One of more words than there is room for is without its template arguments.
+    """
+    if name.count(" ") > _MOST_SPACES:
+        name = f"{name.partition('<')[0]}<...>"
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[: name.rfind('_', 0, _LONGEST_NAME) + 1] or name[:_LONGEST_NAME]}*"
 
 
 def without_controls(text: str, *, keeps_lines: bool = False) -> str:

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from profkit.core.formatting import milliseconds
+from profkit.core.formatting import milliseconds, without_arguments
 from profkit.core.verdict import (
     Action,
     Cause,
@@ -96,7 +96,8 @@ def _of_largest(verdict: Verdict) -> str:
     of_step = f" of {milliseconds(verdict.traced_ms)} ms"
     said = ""
     if what and what.ms_per_step >= least:
-        said += f" The largest part is {what.title}, {milliseconds(what.ms_per_step)}{of_step}."
+        name, time = without_arguments(what.title), milliseconds(what.ms_per_step)
+        said += f" The largest part is {name}, {time}{of_step}."
     if whole and there >= least:
         said += f" Most is in {whole.place}, {milliseconds(there)}{of_step}."
     on_gpu = what and said and what.id.startswith("gpu_")
