@@ -146,7 +146,7 @@ def _more(
     }
     most = max((ms for ms, _ in more.values()), default=0.0)
     if most < _EXPLAINS * waiting_ms:
-        return "it was late before the step began"
+        return "it may have begun late, as no part of its step is that much longer"
     large = [name for name, (ms, _) in more.items() if ms >= _MOST * most]
     cause = max(large, key=lambda name: (name.count("."), more[name][0]))
     ms, row = more[cause]

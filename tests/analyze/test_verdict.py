@@ -317,7 +317,10 @@ WAITING = "exposed_communication.waiting"
             {"gpu_computing": 60, "gpu_idle.start_up.cudaFree": 40},
             "Fix rank 1 first: 40 ms more one-off start-up than rank 0, in cudaFree.",
         ),
-        ({"gpu_computing": 62}, "Fix rank 1 first: it was late before the step began."),
+        (
+            {"gpu_computing": 62},
+            "Fix rank 1 first: it may have begun late, as no part of its step is that much longer.",
+        ),
     ],
     ids=["a line", "an operator", "a remainder", "a call", "nothing"],
 )
