@@ -40,7 +40,8 @@ def _divide_communication(rank: RecordedRank, time: Partition, spans: Intervals)
     starting = intervals.intersection(spans, rank.connecting)
     time.take(f"{EXPOSED}.{cpu_threads.START_UP}", starting)
     exposed = intervals.intersection(time.left, spans)
-    cpu_threads.divide(rank, time, IDLE, covered_by_launching(rank, exposed))
+    if covered := covered_by_launching(rank, exposed):
+        cpu_threads.divide(rank, time, IDLE, covered)
     if len(rank.collectives):
         waiting = intervals.intersection(spans, rank.waiting_for_ranks)
         time.take(f"{EXPOSED}.waiting", waiting)

@@ -6,17 +6,21 @@ exposed communication, each kernel no further than to its launch. Launches move 
 which the CPU waited for the GPU: these end earlier then.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.intervals import Intervals
 
+Column = NDArray[np.int64]
+
 _MOSTLY = 0.5
+_LEAST = 0.01
+"""Of the time: less communication is not worth a look."""
 
 
 def covered_by_launching(rank: RecordedRank, exposed: Intervals) -> dict[int, Intervals]:
@@ -25,43 +29,45 @@ def covered_by_launching(rank: RecordedRank, exposed: Intervals) -> dict[int, In
     It is the last communication before each kernel that is launched too late to move as far.
     Nothing where it is less than half: then what is waited for limits more than launching does.
     """
-    if not len(exposed):
+    least = _MOSTLY * intervals.total(exposed)
+    if least < _MOSTLY * _LEAST * intervals.total(intervals.union(rank.windows)):
         return {}
+    start = rank.kernel_spans[:, 0]
+    begun, thread = (rank.launched[name].to_numpy(np.int64) for name in ("start_ns", "tid"))
+    before = intervals.covered_before(start, exposed)
+    # A call that does not return before the copy is done, or the queue has room, begins it.
+    room = np.where(begun < 0, before, np.maximum(start - begun, 0))
+    # No more than if launches stay where they are.
+    if (before - room).max() < max(least, 1):
+        return {}
+    calls = _waits(rank)
+    kernels = _limiting(start, before, room, thread, calls[:, 1])
+    before_end = intervals.covered_before(calls[:, 1], exposed).tolist()
+    waits = [
+        (end, True, before, end - start, 0, -1)
+        for (start, end), before in zip(calls.tolist(), before_end, strict=True)
+    ]
     moved = _Moved()
-    for event in sorted(_events(rank, exposed)):
+    for event in sorted([*kernels, *waits]):
         moved.by(*event)
     found = {thread: _in_time(spans, exposed) for thread, spans in moved.stopped.items()}
-    covered = sum(map(intervals.total, found.values()))
-    return found if covered >= _MOSTLY * intervals.total(exposed) else {}
+    return found if sum(map(intervals.total, found.values())) >= least else {}
 
 
-def _events(
-    rank: RecordedRank, exposed: Intervals
-) -> Iterator[tuple[int, bool, int, int, int, int]]:
-    """Yield what limits how far work moves: when, whether a call, and as `_Moved.by` says."""
-    calls = _waits(rank)
-    launch = rank.launched
-    known = (launch["start_ns"] >= 0).to_numpy()
-    order = np.argsort(rank.kernel_spans[known, 0], kind="stable")
-    start = rank.kernel_spans[known, 0][order]
-    # A call that does not return before the copy is done, or the queue has room, begins it.
-    begun, thread = (launch[name].to_numpy(np.int64)[known][order] for name in ("start_ns", "tid"))
-    begun = np.minimum(begun, start)
-    exposed_before = intervals.covered_before(start, exposed)
-    waits_before = np.searchsorted(calls[:, 1], begun)
+def _limiting(
+    start: Column, before: Column, room: Column, thread: Column, ends_of_waits: Column
+) -> list[tuple[int, bool, int, int, int, int]]:
+    """Return when kernels begin that limit how far work moves, and as `_Moved.by` says."""
+    order = np.argsort(start, kind="stable")
+    start, before, room, thread = (one[order] for one in (start, before, room, thread))
+    waits = np.searchsorted(ends_of_waits, start - room)
     # Of kernels that nothing tells apart the one that can move least limits the others.
-    alike = np.column_stack(
-        (exposed_before, waits_before, np.searchsorted(calls[:, 1], start), thread)
-    )
-    first = np.flatnonzero(np.r_[True, (alike[1:] != alike[:-1]).any(axis=1)][: len(alike)])
-    if len(first):
-        room = np.minimum.reduceat(start - begun, first)
-        columns = (start[first], exposed_before[first], room, waits_before[first], thread[first])
-        for at, before, free, waits, of in zip(*(one.tolist() for one in columns), strict=True):
-            yield at, False, before, free, waits, of
-    before_end = intervals.covered_before(calls[:, 1], exposed)
-    for (start_ns, end_ns), before in zip(calls.tolist(), before_end.tolist(), strict=True):
-        yield end_ns, True, before, end_ns - start_ns, 0, -1
+    alike = np.column_stack((before, waits, np.searchsorted(ends_of_waits, start), thread))
+    first = np.flatnonzero(np.r_[True, (alike[1:] != alike[:-1]).any(axis=1)])
+    least = np.minimum.reduceat(room, first)
+    columns = (start[first], before[first], least, waits[first], thread[first])
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return [(at, False, *rest) for at, *rest in rows]
 
 
 def _waits(rank: RecordedRank) -> Intervals:
