@@ -8,6 +8,7 @@ from typing import Any
 from profkit.analyze._actions_of_patterns import of_patterns, of_some_steps
 from profkit.analyze._cause_advice import actions, is_bound_by_launches
 from profkit.analyze.division import gpu, names
+from profkit.analyze.division.details import COVERS
 from profkit.core.verdict import Action, Cause, Confidence, Limiter
 from profkit.patterns._parameter_loops import IS_UPDATE
 
@@ -100,22 +101,44 @@ def with_those(
 
 
 def after_waits(
-    ordered: Sequence[Action], limiter: Limiter, causes: Iterable[Cause]
+    ordered: Sequence[Action], limiter: Limiter, causes: Sequence[Cause]
 ) -> list[Action]:
-    """Return actions, those said to come then that shorten what a mostly idle GPU computes.
+    """Return actions, those last and said to come then that shorten what a GPU computes in vain.
 
-    Where it waits for launches or for workers, both of which go on meanwhile, it would only wait
-    longer, until the first action has changed that.
+    Where it mostly waits for launches or for workers, both of which go on meanwhile, or the CPU is
+    the limit and launches no sooner than it ends, it would only wait longer, until that is changed.
+    A profiler makes the CPU slower, so that no gain is less where the GPU is the limit.
     """
     idle = next((cause.share for cause in causes if cause.id == gpu.IDLE), 0.0)
-    if idle <= _MOSTLY or not ordered or not _goes_on(ordered[0]):
-        return [*ordered]
-    return [
-        replace(action, title=f"{action.title} (then, as the step is {limiter})")
-        if names.limiter(action.cause) is Limiter.GPU
-        else action
-        for action in ordered
+    goes_on = idle > _MOSTLY and bool(ordered) and _goes_on(ordered[0])
+    now = _gained_now(causes)
+    later = [
+        _is_on_gpu(one) and (goes_on or (limiter is Limiter.CPU and now < _NO_LESS * one.gain_ms))
+        for one in ordered
     ]
+    if all(later):
+        return [*ordered]
+    then = f"(then, as the step is {limiter})"
+    return [
+        *(one for one, is_later in zip(ordered, later, strict=True) if not is_later),
+        *(
+            replace(one, title=f"{one.title} {then}")
+            for one, is_later in zip(ordered, later, strict=True)
+            if is_later
+        ),
+    ]
+
+
+def _gained_now(causes: Iterable[Cause]) -> float:
+    """Return how much less the GPU can compute before it waits for launches instead, in ms."""
+    computing = next((one for one in causes if one.id == gpu.COMPUTING), None)
+    if computing is None:
+        return 0.0
+    return computing.ms_per_step * (1 - float(computing.evidence.get(COVERS, 0.0)))
+
+
+def _is_on_gpu(action: Action) -> bool:
+    return names.limiter(action.cause) is Limiter.GPU
 
 
 def _goes_on(action: Action) -> bool:

@@ -26,7 +26,13 @@ from profkit.analyze._uneven_steps import (
     is_most,
     uneven_steps,
 )
-from profkit.analyze._worthwhile import after_waits, in_order, likely_ms, with_those, worthwhile
+from profkit.analyze._worthwhile import (
+    after_waits,
+    in_order,
+    likely_ms,
+    with_those,
+    worthwhile,
+)
 from profkit.analyze.base import Behaviour, analysis
 from profkit.analyze.division import gpu, names
 from profkit.analyze.division.cpu_threads import PYTHON, START_UP

@@ -966,3 +966,22 @@ def test_a_median_that_does_not_say_what_a_step_costs_is_said_to_be_one(times, i
     assert is_even or f"so their mean counts, {np.mean(times):.0f} ms" in said[0]
     assert verdict_on.step_ms == (np.median(times) if is_even else pytest.approx(np.mean(times)))
     assert verdict_on.confidence is (Confidence.HIGH if is_even else Confidence.MEDIUM)
+
+
+@pytest.mark.parametrize(
+    ("idle", "covers", "order"),
+    [
+        ("python", 0.9, ["gpu_idle.python", "gpu_computing"]),
+        ("python", 0.3, ["gpu_computing", "gpu_idle.python"]),
+        ("loading_data", 0.9, ["gpu_computing", "gpu_idle.loading_data"]),
+    ],
+)
+def test_computing_that_ends_before_the_next_launch_is_shortened_last(idle, covers, order):
+    times = {"gpu_computing": 75, f"gpu_idle.{idle}": 25}
+    about = {"gpu_computing": ("", {"covers_launches_share": covers})}
+    matches = [match("gpu_computing", 60), match(f"gpu_idle.{idle}", 20)]
+    found = on(times, about=about, matches=matches)
+    assert [action.cause for action in found.actions] == order
+    is_later = "(then, as the step is CPU-bound)" in found.actions[-1].title
+    assert is_later == (idle == "python" and covers > 0.5)
+    assert [action.gain_ms for action in found.actions if action.cause == "gpu_computing"] == [60]

@@ -12,6 +12,7 @@ from profkit.analyze.division import charges, cpu, gpu, names, places, thread_wa
 from profkit.analyze.division.communicated import communicated, on_gpu
 from profkit.analyze.division.cpu_threads import PYTHON
 from profkit.analyze.division.in_threads import Spent, Sums
+from profkit.analyze.division.late_launches import covering_ns
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.division.request_waits import NO_REQUEST
@@ -37,6 +38,9 @@ SHORT_GAPS = "short_gaps_share"
 
 IN_COMMUNICATION = "in_communication_share"
 """What part of it the GPU communicates, with nothing launched that could follow, 0 to 1."""
+
+COVERS = "covers_launches_share"
+"""What part of computing only covers that the CPU launches meanwhile, 0 to 1."""
 
 AT_PLACE = "at_place_share"
 """What part of it is at its place, 0 to 1."""
@@ -70,10 +74,9 @@ def details(rank: RecordedRank, time: Partition, spent: Mapping[str, Spent]) -> 
         detail = found[name]
         if name == gpu.COMPUTING:
             own = np.where((rank.kernels["kind"] == "compute").to_numpy(), work, 0)
-            of_ops = Sums()
-            of_ops.add(rank.kernel_labels, own)
-            found |= _parts(name, detail.time_ns, of_ops, whole)
-            _locate(detail, places.of_ops(rank, _of_ops(rank, own)))
+            found |= _computed(rank, detail, own, whole)
+            covering = covering_ns(rank, time.spans(name))
+            detail.evidence |= {COVERS: round(covering / detail.time_ns, 3)}
         elif name == cpu.COMPUTING:
             found |= _parts(name, detail.time_ns, spent[name].names, whole)
             _locate(detail, spent[name].places)
@@ -95,6 +98,16 @@ def details(rank: RecordedRank, time: Partition, spent: Mapping[str, Spent]) -> 
                 detail.evidence = _outside(rank, time.spans(name), spent[name].names)
                 found |= _lines(name, detail.time_ns, spent[name].places, whole)
     return found
+
+
+def _computed(
+    rank: RecordedRank, detail: Detail, own: NDArray[np.int64], whole: int
+) -> dict[str, Detail]:
+    """Say where kernels computed, each for its `own` time; return what the cause consists of."""
+    of_ops = Sums()
+    of_ops.add(rank.kernel_labels, own)
+    _locate(detail, places.of_ops(rank, _of_ops(rank, own)))
+    return _parts(gpu.COMPUTING, detail.time_ns, of_ops, whole)
 
 
 def undetailed(time: Partition) -> dict[str, Detail]:

@@ -8,6 +8,7 @@ which the CPU waited for the GPU: these end earlier then.
 
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,45 +30,87 @@ def covered_by_launching(rank: RecordedRank, exposed: Intervals) -> dict[int, In
     It is the last communication before each kernel that is launched too late to move as far.
     Nothing where it is less than half: then what is waited for limits more than launching does.
     """
-    least = _MOSTLY * intervals.total(exposed)
-    if least < _MOSTLY * _LEAST * intervals.total(intervals.union(rank.windows)):
+    whole = intervals.total(exposed)
+    if whole < _LEAST * intervals.total(intervals.union(rank.windows)):
         return {}
-    start = rank.kernel_spans[:, 0]
-    begun, thread = (rank.launched[name].to_numpy(np.int64) for name in ("start_ns", "tid"))
-    before = intervals.covered_before(start, exposed)
-    # A call that does not return before the copy is done, or the queue has room, begins it.
-    room = np.where(begun < 0, before, np.maximum(start - begun, 0))
-    # No more than if launches stay where they are.
-    if (before - room).max() < max(least, 1):
+    kernels, waits = _Kernels.of(rank, exposed), _waits(rank)
+    if kernels.stopped(waits, exposed) < max(_MOSTLY * whole, 1):
         return {}
-    calls = _waits(rank)
-    kernels = _limiting(start, before, room, thread, calls[:, 1])
-    before_end = intervals.covered_before(calls[:, 1], exposed).tolist()
-    waits = [
+    before_end = intervals.covered_before(waits[:, 1], exposed).tolist()
+    calls = [
         (end, True, before, end - start, 0, -1)
-        for (start, end), before in zip(calls.tolist(), before_end, strict=True)
+        for (start, end), before in zip(waits.tolist(), before_end, strict=True)
     ]
     moved = _Moved()
-    for event in sorted([*kernels, *waits]):
+    for event in sorted([*kernels.limiting(waits[:, 1]), *calls]):
         moved.by(*event)
-    found = {thread: _in_time(spans, exposed) for thread, spans in moved.stopped.items()}
-    return found if sum(map(intervals.total, found.values())) >= least else {}
+    return {thread: _in_time(spans, exposed) for thread, spans in moved.stopped.items()}
 
 
-def _limiting(
-    start: Column, before: Column, room: Column, thread: Column, ends_of_waits: Column
-) -> list[tuple[int, bool, int, int, int, int]]:
-    """Return when kernels begin that limit how far work moves, and as `_Moved.by` says."""
-    order = np.argsort(start, kind="stable")
-    start, before, room, thread = (one[order] for one in (start, before, room, thread))
-    waits = np.searchsorted(ends_of_waits, start - room)
-    # Of kernels that nothing tells apart the one that can move least limits the others.
-    alike = np.column_stack((before, waits, np.searchsorted(ends_of_waits, start), thread))
-    first = np.flatnonzero(np.r_[True, (alike[1:] != alike[:-1]).any(axis=1)])
-    least = np.minimum.reduceat(room, first)
-    columns = (start[first], before[first], least, waits[first], thread[first])
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    return [(at, False, *rest) for at, *rest in rows]
+def covering_ns(rank: RecordedRank, work: Intervals) -> int:
+    """Return how much of the union `work` of the GPU only covers that the CPU launches meanwhile.
+
+    Without it the GPU would wait for launches as long.
+    """
+    return _Kernels.of(rank, work).stopped(_waits(rank), work) if len(work) else 0
+
+
+@dataclass(frozen=True)
+class _Kernels:
+    """Kernels in the order in which they begin, as they are without some time before them."""
+
+    start: Column
+    before: Column
+    """How much of that time is before each."""
+
+    room: Column
+    """How far each can move to its launch; as far as asked where that was not recorded."""
+
+    thread: Column
+
+    @classmethod
+    def of(cls, rank: RecordedRank, without: Intervals) -> Self:
+        start = rank.kernel_spans[:, 0]
+        begun, thread = (rank.launched[name].to_numpy(np.int64) for name in ("start_ns", "tid"))
+        before = intervals.covered_before(start, without)
+        # A call that does not return before the copy is done, or the queue has room, begins it.
+        room = np.where(begun < 0, before, np.maximum(start - begun, 0))
+        order = np.argsort(start, kind="stable")
+        return cls(*(one[order] for one in (start, before, room, thread)))
+
+    def stopped(self, waits: Intervals, without: Intervals) -> int:
+        """Return how much of the time moves none of them, as the last ones are not launched."""
+        limits = self.before - self.room
+        if limits.max() <= 0:
+            return 0
+        waits_before = np.searchsorted(waits[:, 1], self.start - self.room)
+        cuts = np.searchsorted(self.start, waits[:, 1], side="right").tolist()
+        before_end = intervals.covered_before(waits[:, 1], without).tolist()
+        moved = np.zeros(len(waits) + 1, dtype=np.int64)
+        lost = first = 0
+        for number, (length, cut, before) in enumerate(
+            zip((waits[:, 1] - waits[:, 0]).tolist(), cuts, before_end, strict=True), start=1
+        ):
+            if cut > first:
+                rows = slice(first, cut)
+                lost = max(lost, int((limits[rows] - moved[waits_before[rows]]).max()))
+                first = cut
+            moved[number] = max(moved[number - 1], min(moved[number - 1] + length, before - lost))
+        rest = limits[first:] - moved[waits_before[first:]]
+        return max(lost, int(rest.max(initial=0)))
+
+    def limiting(self, ends_of_waits: Column) -> list[tuple[int, bool, int, int, int, int]]:
+        """Return when those begin that limit how far work moves, and as `_Moved.by` says."""
+        waits = np.searchsorted(ends_of_waits, self.start - self.room)
+        # Of kernels that nothing tells apart the one that can move least limits the others.
+        apart = np.searchsorted(ends_of_waits, self.start)
+        alike = np.column_stack((self.before, waits, apart, self.thread))
+        first = np.flatnonzero(np.r_[True, (alike[1:] != alike[:-1]).any(axis=1)])
+        least = np.minimum.reduceat(self.room, first)
+        known = (one[first] for one in (self.start, self.before))
+        columns = (*known, least, waits[first], self.thread[first])
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return [(at, False, *rest) for at, *rest in rows]
 
 
 def _waits(rank: RecordedRank) -> Intervals:

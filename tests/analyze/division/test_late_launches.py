@@ -1,10 +1,11 @@
 """Communication while nothing else is launched: what is gained without it, and what is not."""
 
+import json
 import random
 
 import pytest
 
-from tests.analyze.test_causes import call, divided, kernel, op, step, times
+from tests.analyze.test_causes import call, divided, kernel, op, step, times, tree
 
 
 def sent(correlation, start_us, end_us):
@@ -54,20 +55,36 @@ def test_communication_that_holds_up_what_follows_is_none(calls):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_what_is_left_is_what_a_replay_without_communication_gains(seed):
-    chance = random.Random(seed)  # noqa: S311
-    plan = [
-        (chance.choice(["kernel", "send", "wait"]), chance.randint(1, 60), chance.randint(2, 40))
-        for _ in range(60)
-    ]
-    plan.append(("kernel", 5, 5))
+    plan = drawn(seed)
     kernels, calls, whole_us = replayed(plan)
-    _, _, without_us = replayed(
-        [(what, 0 if what == "send" else work, launch) for what, work, launch in plan]
-    )
+    gained = whole_us - replayed(without("send", plan))[2]
     exposed = sum(one["end_ns"] - one["start_ns"] for one in kernels if "nccl" in one["name"])
-    gained = whole_us - without_us
     left = communication(one_step(kernels, calls, whole_us))
     assert left == pytest.approx(gained if 2 * gained <= exposed / 1e3 else exposed / 1e3)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_computing_covers_what_a_replay_without_it_does_not_gain(seed):
+    plan = without("send", drawn(seed))
+    kernels, calls, whole_us = replayed(plan)
+    given = {"steps": [step(0, whole_us)], "cpu_ops": [op(0, 0, whole_us)]}
+    found = tree(divided(**given, kernels=kernels, runtime_calls=calls))["gpu_computing"]
+    computing_us = found["ms_per_step"] * 1e3
+    gained = whole_us - replayed(without("kernel", plan))[2]
+    share = json.loads(found["evidence"])["covers_launches_share"]
+    assert computing_us * (1 - share) == pytest.approx(gained, abs=computing_us / 1e3)
+
+
+def drawn(seed):
+    """Return a plan of kernels, communication and waits for the GPU: what, its time, a pause."""
+    chance = random.Random(seed)  # noqa: S311
+    kinds = ["kernel", "send", "wait"]
+    plan = [(chance.choice(kinds), chance.randint(1, 60), chance.randint(2, 40)) for _ in range(60)]
+    return [*plan, ("kernel", 5, 5)]
+
+
+def without(kind, plan):
+    return [(what, 0 if what == kind else work, pause) for what, work, pause in plan]
 
 
 def replayed(plan):
