@@ -33,8 +33,12 @@ def covered_by_launching(rank: RecordedRank, exposed: Intervals) -> dict[int, In
     whole = intervals.total(exposed)
     if whole < _LEAST * intervals.total(intervals.union(rank.windows)):
         return {}
-    kernels, waits = _Kernels.of(rank, exposed), _waits(rank)
-    if kernels.stopped(waits, exposed) < max(_MOSTLY * whole, 1):
+    kernels, least = _Kernels.of(rank, exposed), max(_MOSTLY * whole, 1)
+    # No more than if launches stay where they are.
+    if kernels.limits.max() < least:
+        return {}
+    waits = _waits(rank)
+    if kernels.stopped(waits, exposed) < least:
         return {}
     before_end = intervals.covered_before(waits[:, 1], exposed).tolist()
     calls = [
@@ -78,11 +82,14 @@ class _Kernels:
         order = np.argsort(start, kind="stable")
         return cls(*(one[order] for one in (start, before, room, thread)))
 
+    @property
+    def limits(self) -> Column:
+        """How much of the time moves none of them, if launches stay where they are."""
+        return self.before - self.room
+
     def stopped(self, waits: Intervals, without: Intervals) -> int:
         """Return how much of the time moves none of them, as the last ones are not launched."""
-        limits = self.before - self.room
-        if limits.max() <= 0:
-            return 0
+        limits = self.limits
         waits_before = np.searchsorted(waits[:, 1], self.start - self.room)
         cuts = np.searchsorted(self.start, waits[:, 1], side="right").tolist()
         before_end = intervals.covered_before(waits[:, 1], without).tolist()
