@@ -10,6 +10,9 @@ from profkit.tables.kernel_names import uses_tensor_cores
 
 _PRODUCT = r"^aten::(?:bmm|baddbmm)$"
 _SOFTMAX = r"^aten::_softmax(?:_backward_data)?$"
+_OWN_SOFTMAX = r"^aten::exp_?$"
+"""Of a program that calls no softmax: what it has in the middle of one, between two products."""
+
 MATH = r"^aten::_scaled_dot_product_attention_math"
 """The backend of the function that computes in single operators."""
 
@@ -37,7 +40,9 @@ def unfused(cpu_ops: pd.DataFrame) -> tuple[Chosen, Chosen]:
 
     Not those of `scaled_dot_product_attention`, whose backend is then what takes the time.
     """
-    softmax = having(cpu_ops, _SOFTMAX) & ~inside(cpu_ops, having(cpu_ops, MATH))
+    named = having(cpu_ops, _SOFTMAX)
+    named = named if named.any() else having(cpu_ops, _OWN_SOFTMAX)
+    softmax = named & ~inside(cpu_ops, having(cpu_ops, MATH))
     if not softmax.any():
         return softmax, softmax
     return _between_products(cpu_ops, softmax)

@@ -7,6 +7,9 @@ from profkit.patterns._shapes import shape
 from profkit.patterns.base import Match, Step, pattern
 
 _PARTS = r"^aten::(?:exp|log|logsumexp|sum|max|amax|sub|gather|log_softmax|_log_softmax)$"
+_LOGARITHM = r"^aten::(?:log|logsumexp|log_softmax|_log_softmax)_?$"
+"""Without one there is no loss: that is a softmax, as of attention."""
+
 _VOCABULARY = 4096
 
 
@@ -19,7 +22,8 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     wide = fitting(cpu_ops, "input_shapes", _is_wide)
     loss = having(cpu_ops, r"^aten::(?:exp|logsumexp)$") & wide
     fused = having(cpu_ops, r"^aten::_log_softmax$") & wide
-    if not loss.any() or fused.sum() >= loss.sum():
+    has_loss = loss.any() and having(cpu_ops, _LOGARITHM).any()
+    if not has_loss or fused.sum() >= loss.sum():
         return None
     chosen = inside(cpu_ops, having(cpu_ops, _PARTS) & wide)
     return Match(

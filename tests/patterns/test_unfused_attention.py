@@ -2,6 +2,7 @@
 
 import pytest
 
+from profkit.core.verdict import Confidence
 from profkit.patterns import patterns
 from profkit.testing import found
 from tests.patterns.examples import attention_math
@@ -35,6 +36,20 @@ def test_products_stay_but_for_what_tensor_cores_wait_for_memory(kernels, gain_n
     charged = [row | {"charged_ns": 0 if kernels else 100_000} for row in OPS]
     (match,) = found(patterns()["unfused_attention"], cpu_ops=charged, kernels=kernels)
     assert match.gain_ns == gain_ns
+
+
+def test_an_own_softmax_is_one_unless_there_is_another_or_no_product_makes_its_scores():
+    pattern = patterns()["unfused_attention"]
+    own = [row | {"name": row["name"].replace("_softmax", "exp")} for row in OPS]
+    (match,) = found(pattern, cpu_ops=own, kernels=KERNELS)
+    assert (match.gain_ns, match.confidence) == (50_000, Confidence.MEDIUM)
+    elsewhere = op(9, "aten::_softmax", input_shapes="[[8, 10]]")
+    assert found(pattern, cpu_ops=[*own, elsewhere], kernels=KERNELS) == ()
+    features = [
+        row | {"input_shapes": "[[8, 128, 64]]"} if row["name"] == "aten::exp" else row
+        for row in own
+    ]
+    assert found(pattern, cpu_ops=features, kernels=KERNELS) == ()
 
 
 @pytest.mark.parametrize("on_gpu", [False, True])

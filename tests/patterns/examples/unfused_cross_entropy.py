@@ -16,6 +16,12 @@ PASSED = {
         "cpu_ops": [op(n, name, input_shapes="[[8, 64]]") for n, name in enumerate(NAMES)],
         "kernels": KERNELS,
     },
+    "a softmax of attention": {
+        "cpu_ops": [
+            op(n, name, input_shapes="[[4, 12, 4096, 4096]]") for n, name in enumerate(NAMES[:4])
+        ],
+        "kernels": KERNELS,
+    },
     "the fused loss": {
         "cpu_ops": [op(0, "aten::_log_softmax", input_shapes=LOGITS)],
         "kernels": KERNELS,
