@@ -10,6 +10,7 @@ from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import calltree
 from profkit.analyze.shared.large_table import LargeTable
+from profkit.patterns.unused_gpu import OF_CPUS
 
 WORKED = "The GPU worked and was not recorded."
 LOST = "Rows of GPU work are missing, although calls that launch it were recorded."
@@ -28,8 +29,7 @@ be used."""
 _OF_APPLES = re.compile(r"^aten::linear_backward$|(?:^|::|_)mps(?:_|$)")
 """In names of operators that only MPS has."""
 
-_OF_CPUS = re.compile(r"mkldnn|onednn|fbgemm|_for_cpu")
-"""In names of operators that CPUs alone carry out."""
+_OF_CPUS = re.compile(OF_CPUS)
 
 
 def unrecorded_gpu(

@@ -1,0 +1,24 @@
+"""Examples of `unused_gpu`."""
+
+from tests.patterns.recorded import op
+
+GPU = {"rank": 0, "repeat": 0, "device": 0, "name": "NVIDIA RTX A1000"}
+OPS = [
+    op(0, "aten::mkldnn_convolution", 300_000),
+    op(1, "aten::add", 100_000),
+    op(2, "Optimizer.step", 400_000),
+]
+
+FOUND = {"cpu_ops": OPS, "devices": [GPU]}
+EXPECTED = ("cpu_operators", 400_000, 'GPU, `.to("cuda")`: there is NVIDIA RTX A1000')
+PASSED = {
+    "no GPU": {"cpu_ops": OPS},
+    "operators that may be those of a GPU": {
+        **FOUND,
+        "cpu_ops": [op(0, "aten::convolution", 300_000), *OPS[1:]],
+    },
+    "a little work that stays on the CPU": {
+        **FOUND,
+        "cpu_ops": [op(0, "fbgemm::permute_2D_sparse_data", 20_000), *OPS[1:]],
+    },
+}
