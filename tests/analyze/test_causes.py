@@ -1227,3 +1227,12 @@ def test_of_many_ranks_the_one_that_the_verdict_waits_for_has_parts_too():
     assert [one.reason.partition(":")[0] for one in some.abstentions] == [
         "ranks 0, 1, 2 stand for all 4"
     ]
+
+
+@pytest.mark.parametrize(("at_us", "are_empty"), [(600, False), (5000, True)])
+def test_steps_in_which_nothing_ran_are_none(at_us, are_empty):
+    ran = [op(0, 0, 400, step=-1), op(1, 500, 1000, step=-1 if are_empty else 5)]
+    found = divided(steps=[step(at_us, at_us + 20)], cpu_ops=[*ran, op(2, 6000, 6100, step=-1)])
+    reasons = [one.reason for one in found.abstentions]
+    said = "the steps that were marked are empty"
+    assert any(reason.startswith(said) for reason in reasons) == are_empty

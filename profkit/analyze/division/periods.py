@@ -47,13 +47,15 @@ def periods(
     known = steps.merge(ranks, on=WHERE)
     known = known[(known["start_ns"] < known["last"]) & (known["end_ns"] > known["first"])]
     columns = [*WHERE, "step", "start_ns", "end_ns"]
-    if known.empty:
+    of_cpu = last_ends(cpu_ops, (cpu_ops["kind"] == "operator").to_numpy())
+    are_empty = not (len(kernels) or _have_work(known, of_cpu).any()) and len(of_cpu)
+    if known.empty or are_empty:
         whole = ranks.rename(columns={"first": "start_ns", "last": "end_ns"}).assign(step=-1)
         whole["start_ns"] = np.maximum(whole["start_ns"], _begins(whole, kernels))
         found = "No step was marked" if steps.empty else "The steps are those of another capture"
+        found = "The steps that were marked are empty" if are_empty and len(known) else found
         lasting = whole[whole["end_ns"] > whole["start_ns"]]
         return Periods(rows=lasting[columns], one_off_ns={}, problem=found)
-    of_cpu = last_ends(cpu_ops, (cpu_ops["kind"] == "operator").to_numpy())
     windows = until_gpu_done(known, kernels)[columns]
     windows["start_ns"] = np.maximum(windows["start_ns"], _begins(windows, kernels))
     windows = windows[windows["end_ns"] > windows["start_ns"]]
@@ -100,8 +102,12 @@ def _steady(rows: pd.DataFrame, skip_first: int) -> tuple[pd.DataFrame, dict[int
 
 def _with_work(rows: pd.DataFrame, of_cpu: "pd.Series[int]") -> pd.DataFrame:
     """Return the steps in which an operator ran, if any has one: the last may only be opened."""
-    has_work = pd.MultiIndex.from_frame(rows[[*WHERE, "step"]]).isin(of_cpu.index)
+    has_work = _have_work(rows, of_cpu)
     return rows[has_work] if has_work.any() else rows
+
+
+def _have_work(rows: pd.DataFrame, of_cpu: "pd.Series[int]") -> NDArray[np.bool_]:
+    return pd.MultiIndex.from_frame(rows[[*WHERE, "step"]]).isin(of_cpu.index)
 
 
 def _to_the_next(rows: pd.DataFrame) -> pd.DataFrame:
