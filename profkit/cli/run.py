@@ -132,7 +132,7 @@ def produce(
             answer = [REPORT] if args.quiet else _answer(dag)
             sys.stdout.writelines(f"{line}\n" for line in answer)
             status = _status_of_program(dag) if link else 0
-            if status and not args.quiet:
+            if link and not args.quiet:
                 names = " ".join(run.name for run in dag.plan.runs)
                 sys.stderr.write(
                     "note: all of this was recorded before; to record it again:"

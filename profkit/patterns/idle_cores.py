@@ -48,7 +48,7 @@ def match(cpu_ops: pd.DataFrame, processes: pd.DataFrame) -> Match | None:
     return Match(
         cause="cpu_operators",
         advice=f"Operators use {threads} of {cores // ranks} cores: set `OMP_NUM_THREADS`, which "
-        f"torchrun sets to 1, or `torch.set_num_threads` to {cores // ranks}, and measure again.",
+        f"launchers set to 1, or `torch.set_num_threads` to {cores // ranks}, and measure again.",
         gain_ns=long_ns * (1 - threads * ranks / cores),
         confidence=Confidence.LOW if may_be_default else Confidence.MEDIUM,
         evidence={"threads": threads * ranks, "cores": cores, "cores_in_use": round(in_use, 2)},

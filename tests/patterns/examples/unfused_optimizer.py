@@ -22,6 +22,12 @@ PASSED = {
     "an optimizer of Apex": {
         "cpu_ops": [op(0, "Optimizer.step#FusedAdam.step"), *FOUND["cpu_ops"][1:]]
     },
+    "an optimizer of sparse gradients": {
+        "cpu_ops": [
+            op(0, STEP.replace("AdamW", "SparseAdam"), kind="annotation"),
+            *FOUND["cpu_ops"][1:],
+        ]
+    },
     "a fused optimizer": {
         "cpu_ops": [op(0, STEP, kind="annotation"), op(1, "aten::_fused_adamw_", 90_000, parent=0)]
     },
