@@ -197,18 +197,20 @@ def _most(names: "pd.Series[str]", time_ns: "pd.Series[int]") -> str:
 
 
 def place(cpu_ops: pd.DataFrame, chosen: Chosen) -> str:
-    """Return the user's line, else the module, else the operator of most of those `chosen`.
+    """Return the user's line, else the module, else the operator of most time of those `chosen`.
 
-    Those of the forward pass count where there are any: the line of all others calls `backward`.
+    Lines that were sampled are sure of long operators alone. Those of the forward pass count where
+    there are any: the line of all others calls `backward`.
     """
-    rows = cpu_ops[["phase", "stack", "module", "name"]][chosen]
+    rows = cpu_ops[["phase", "stack", "module", "name", "start_ns", "end_ns"]][chosen]
     if rows.empty:
         return ""
     is_backward = equal(rows, "phase", "backward")
     rows = rows[~is_backward] if not is_backward.all() else rows
     stacks = rows["stack"].astype(object).map(own_line)
+    lasted_ns = rows["end_ns"] - rows["start_ns"]
     for texts in (stacks, rows["module"].astype(object), rows["name"].astype(object)):
         known = texts[texts != ""]
         if len(known):
-            return str(known.value_counts().index[0])
+            return str(lasted_ns[texts != ""].groupby(known.to_numpy(), sort=False).sum().idxmax())
     return ""
