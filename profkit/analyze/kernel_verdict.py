@@ -8,7 +8,7 @@ import pandas as pd
 
 from profkit.analyze.base import analysis
 from profkit.analyze.shared.measured_kernels import DURATION, NOTHING, WHERE, launches
-from profkit.core.formatting import shortened
+from profkit.core.formatting import counted, shortened
 from profkit.core.result import Result
 from profkit.core.settings import Settings
 from profkit.core.verdict import Confidence, Evidence, KernelVerdict
@@ -164,8 +164,9 @@ def _verdict(rows: pd.DataFrame, whole: float) -> KernelVerdict:
     evidence: Evidence = {"time_ns": time}
     share = 100 * time / whole if whole else 100.0
     claim = f"up to {gain:.0f} % less time" if gain else f"{share:.0f} % of the measured time"
+    others = f" and {counted(len(by_function) - 1, 'other')}" if len(by_function) > 1 else ""
     return KernelVerdict(
-        headline=f"{shortened(kernel, 60)}: {title or rule}, {claim}.",
+        headline=f"{shortened(kernel, 60)}{others}: {title or rule}, {claim}.",
         kernel=kernel,
         rule=rule,
         launches=len(rows),

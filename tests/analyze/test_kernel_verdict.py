@@ -39,7 +39,7 @@ def test_the_rule_that_saves_most_time_is_named_with_its_launches():
     ).kernels
     assert (found.rule, found.launches, found.kernel) == ("Coalescing", 2, "f2")
     assert found.gain_percent == pytest.approx(25.0)
-    assert found.headline == "f2: Uncoalesced, up to 25 % less time."
+    assert found.headline == "f2 and 1 other: Uncoalesced, up to 25 % less time."
     assert found.advice == "say Coalescing"
 
 
