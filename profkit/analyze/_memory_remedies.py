@@ -63,6 +63,11 @@ ATTENTION = Remedy(
     "https://docs.pytorch.org/docs/stable/generated/"
     "torch.nn.functional.scaled_dot_product_attention.html",
 )
+FORWARD_ONLY = Remedy(
+    "For inference, `torch.inference_mode()` keeps none of the activations: no backward was "
+    "recorded. In training, use activation checkpointing (`torch.utils.checkpoint.checkpoint`).",
+    "https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad_mode.inference_mode.html",
+)
 CAST = Remedy(
     "Keep the weights in bf16, `model.to(torch.bfloat16)`, without autocast, which holds a second "
     "copy of them, in 16 bits, until backward has used it. To train them so, take an optimizer "

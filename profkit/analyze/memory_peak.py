@@ -12,6 +12,7 @@ from profkit.analyze.base import analysis
 from profkit.analyze.shared.allocation_origins import (
     AFTER,
     BEFORE,
+    UNKNOWN,
     WHERE,
     levels,
     live_at,
@@ -27,6 +28,9 @@ from profkit.core.settings import Settings
 from profkit.tables.tree_paths import SEPARATOR, joined
 
 _FEWEST = 20
+_FEW = 0.1
+"""Part of the allocations up to which an unknown origin matters little."""
+
 _UNKNOWN = {
     BEFORE: "it was live before the history begins; record from the start "
     "(tools.memory_snapshot.start_up=true)",
@@ -183,10 +187,19 @@ def _peaks(rows: pd.DataFrame) -> pd.DataFrame:
                 "step": int(at["step"].iloc[0]) if len(at) else -1,
                 "allocations": len(own),
                 "from_history": int((~before).sum()),
+                "of_training": _of_training(own[~before]),
                 "event": event,
             }
         )
     return pd.DataFrame(found)
+
+
+def _of_training(rows: pd.DataFrame) -> int:
+    """Return how many allocations of a history backward and optimizers made, -1 if not known."""
+    origin = rows["origin"].astype(str)
+    if (origin == UNKNOWN).sum() > _FEW * len(rows) or rows.empty:
+        return -1
+    return int(origin.isin(["backward", "optimizer"]).sum())
 
 
 def _phases(rows: pd.DataFrame) -> pd.DataFrame:

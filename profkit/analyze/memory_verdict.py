@@ -9,6 +9,7 @@ from profkit.analyze._memory_growth import KEEP_NO_GRAPH, OUT_OF_MEMORY, growth
 from profkit.analyze._memory_remedies import (
     ATTENTION,
     CAST,
+    FORWARD_ONLY,
     LOSS,
     OF_ATTENTION,
     OF_LOSS,
@@ -40,6 +41,10 @@ class Config(Settings):
     much."""
 
 
+_MUCH = 1 / 3
+"""Of the activations, known by name: to mend those helps in training as well."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Peak:
     """The peak of the rank that the verdict is about."""
@@ -48,6 +53,8 @@ class _Peak:
     total: int
     is_known: bool
     """Whether the history has any allocation: without one it is what was live at the end."""
+    is_training: bool
+    """Whether there was a backward pass or an optimizer's step, or that is not known."""
     contents: Mapping[str, int]
     """Bytes by what they are, the largest first."""
     lines: Sequence[tuple[str, int]]
@@ -109,6 +116,7 @@ def _peak(result: Result, rank: int | None) -> _Peak:
         rank=highest["rank"],
         total=int(highest["peak_bytes"]),
         is_known=int(highest["from_history"]) > 0,
+        is_training=int(highest["of_training"]) != 0,
         contents=contents,
         lines=lines,
     )
@@ -171,12 +179,17 @@ def _remedy(peak: _Peak, config: Config) -> tuple[str, Remedy]:
 
 
 def _known_by_name(peak: _Peak) -> Iterator[tuple[int, str, Remedy]]:
-    """Yield the bytes, the line and the remedy of attention, of the loss and of cast weights."""
+    """Yield bytes, line and remedy of attention, of the loss, of cast weights and of inference."""
     loss = [line for line in peak.lines if OF_LOSS.search(line[0])]
     attention = [line for line in peak.lines if OF_ATTENTION.search(line[0]) and line not in loss]
+    by_name = 0
     for lines, remedy in ((attention, ATTENTION), (loss, LOSS)):
         held = sum(line_bytes for _, line_bytes in lines)
+        by_name = max(by_name, held)
         yield held, lines[0][0] if lines else "", _with_share(remedy, "Such lines", held, peak)
+    activations = peak.contents.get("activations", 0)
+    if not peak.is_training and by_name < _MUCH * activations:
+        yield activations, peak.lines[0][0] if peak.lines else "", FORWARD_ONLY
     held = peak.contents.get(CAST_WEIGHTS, 0)
     yield held, "", _with_share(CAST, "Such copies", held, peak)
 

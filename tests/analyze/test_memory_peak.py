@@ -34,6 +34,7 @@ def test_the_peak_counts_what_was_live_before_and_is_split_by_who_allocated():
             "rank": 0, "repeat": 0, "device": "cuda:0", "peak_bytes": 330, "before_bytes": 150,
             "at_end_bytes": 320, "step": 4, "allocations": 5,
             "from_history": 3,
+            "of_training": 1,
         }
     ]  # fmt: skip
     origins = rows(result, "by_origin")

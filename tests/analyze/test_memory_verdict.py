@@ -53,6 +53,26 @@ def test_the_peak_is_told_by_contents_and_with_what_to_do():
     assert (found.place, found.is_limit) == ("forward (model.py:5)", False)
 
 
+BACKWARD = "torch::autograd::Engine::evaluate_function"
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ([], "For inference, `torch.inference_mode()`"),
+        ([block(1, 2, 3, stack="?", line="?")] * 2, "For inference, `torch.inference_mode()`"),
+        ([block(1, 2, 3, stack="?", line="?")] * 3, "Use activation checkpointing"),
+        ([block(1, 2, 3, stack=BACKWARD, line="b")], "Use activation checkpointing"),
+        ([block(600, 2, line="softmax (model.py:7)")], "Use `torch.nn.functional.scaled_dot"),
+        ([block(400, 2, line="softmax (model.py:7)")], "For inference, `torch.inference_mode()`"),
+    ],
+    ids=["forward", "few unknown", "unknown", "backward", "much attention", "some attention"],
+)
+def test_activations_of_a_recording_without_backward_may_be_those_of_inference(more, says):
+    blocks = [*[block(60, 1)] * 20, *more]
+    assert verdict(snapshot(blocks, 2000)).advice.startswith(says)
+
+
 def test_without_a_history_what_was_live_at_the_end_is_no_peak():
     found = verdict(snapshot([block(60, -1)], 80))
     assert found.headline.startswith("60 MiB at the end, the peak not recorded: 100 % ")
@@ -74,7 +94,8 @@ def test_far_from_the_limit_nothing_is_advised():
     ],
 )
 def test_a_line_of_attention_or_of_the_loss_has_its_own_remedy(line, advice):
-    found = verdict(snapshot([block(600, 0), block(200, 1, line=line)], 800))
+    updated = block(1, 2, 3, stack=STEP)
+    found = verdict(snapshot([block(600, 0), block(200, 1, line=line), updated], 801))
     assert advice in found.advice
     assert found.advice.endswith("Such lines hold 25 % of the peak.")
     assert found.place == line
