@@ -156,6 +156,12 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
         limiter = Limiter.UNSTABLE
     if "steps" in failed and limiter is Limiter.CPU and _is_starting(mine, said, config):
         limiter = Limiter.UNKNOWN
+    if (
+        "steps" in failed
+        and limiter is Limiter.STRAGGLER
+        and _start_ms(rows) > config.stalled * traced_ms
+    ):
+        limiter = Limiter.UNKNOWN
     if limiter is Limiter.UNKNOWN:
         chosen = [record_more(_largest_unknown(mine), failed, behaviour)]
     confidence = _confidence(checks)
@@ -282,6 +288,15 @@ def _no_surer(action: Action, recording: Confidence) -> Action:
     """Return the action, as sure as the recording at most that it was found in."""
     order = list(Confidence)
     return replace(action, confidence=max(action.confidence, recording, key=order.index))
+
+
+def _start_ms(rows: Iterable[Mapping[str, Any]]) -> float:
+    """Return the one-off start-up of the rank with most of it, for which others wait."""
+    by_rank: dict[int, float] = {}
+    for row in rows:
+        if row["id"].rpartition(".")[2] == START_UP:
+            by_rank[row["rank"]] = by_rank.get(row["rank"], 0.0) + row["ms_per_step"]
+    return max(by_rank.values(), default=0.0)
 
 
 def _is_starting(mine: Sequence[Cause], spoken: frozenset[str], config: Config) -> bool:

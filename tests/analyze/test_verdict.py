@@ -985,3 +985,17 @@ def test_computing_that_ends_before_the_next_launch_is_shortened_last(idle, cove
     is_later = "(then, as the step is CPU-bound)" in found.actions[-1].title
     assert is_later == (idle == "python" and covers > 0.5)
     assert [action.gain_ms for action in found.actions if action.cause == "gpu_computing"] == [60]
+
+
+@pytest.mark.parametrize(
+    ("start_ms", "check", "limiter"),
+    [
+        (30, "steps", Limiter.UNKNOWN),
+        (10, "steps", Limiter.STRAGGLER),
+        (30, "machine", Limiter.STRAGGLER),
+    ],
+)
+def test_ranks_that_wait_while_others_start_are_no_steady_step(start_ms, check, limiter):
+    waiting = "exposed_communication.waiting"
+    times = {"gpu_idle.start_up": start_ms, waiting: 50, "gpu_computing": 50 - start_ms}
+    assert on(times, checks=[(check, "false", "It may be.", "")]).limiter is limiter
