@@ -6,7 +6,7 @@ exposed communication, each kernel no further than to its launch. Launches move 
 which the CPU waited for the GPU: these end earlier then.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Self
 
@@ -37,18 +37,11 @@ def covered_by_launching(rank: RecordedRank, exposed: Intervals) -> dict[int, In
     # No more than if launches stay where they are.
     if kernels.limits.max() < least:
         return {}
-    waits = _waits(rank)
-    if kernels.stopped(waits, exposed) < least:
+    lost = kernels.lost(_waits(rank), exposed)
+    if lost[-1] < least:
         return {}
-    before_end = intervals.covered_before(waits[:, 1], exposed).tolist()
-    calls = [
-        (end, True, before, end - start, 0, -1)
-        for (start, end), before in zip(waits.tolist(), before_end, strict=True)
-    ]
-    moved = _Moved()
-    for event in sorted([*kernels.limiting(waits[:, 1]), *calls]):
-        moved.by(*event)
-    return {thread: _in_time(spans, exposed) for thread, spans in moved.stopped.items()}
+    found = _last_before(kernels, np.diff(lost, prepend=0))
+    return {thread: _in_time(spans, exposed) for thread, spans in found.items()}
 
 
 def covering_ns(rank: RecordedRank, work: Intervals) -> int:
@@ -56,7 +49,7 @@ def covering_ns(rank: RecordedRank, work: Intervals) -> int:
 
     Without it the GPU would wait for launches as long.
     """
-    return _Kernels.of(rank, work).stopped(_waits(rank), work) if len(work) else 0
+    return int(_Kernels.of(rank, work).lost(_waits(rank), work)[-1]) if len(work) else 0
 
 
 @dataclass(frozen=True)
@@ -87,37 +80,25 @@ class _Kernels:
         """How much of the time moves none of them, if launches stay where they are."""
         return self.before - self.room
 
-    def stopped(self, waits: Intervals, without: Intervals) -> int:
-        """Return how much of the time moves none of them, as the last ones are not launched."""
+    def lost(self, waits: Intervals, without: Intervals) -> Column:
+        """Return how much of the time moves none of them, until each, as it is not launched."""
         limits = self.limits
         waits_before = np.searchsorted(waits[:, 1], self.start - self.room)
         cuts = np.searchsorted(self.start, waits[:, 1], side="right").tolist()
         before_end = intervals.covered_before(waits[:, 1], without).tolist()
+        lengths = (waits[:, 1] - waits[:, 0]).tolist()
+        # How far the CPU has moved after so many calls in which it waited.
         moved = np.zeros(len(waits) + 1, dtype=np.int64)
         lost = first = 0
         for number, (length, cut, before) in enumerate(
-            zip((waits[:, 1] - waits[:, 0]).tolist(), cuts, before_end, strict=True), start=1
+            zip(lengths, cuts, before_end, strict=True), start=1
         ):
             if cut > first:
                 rows = slice(first, cut)
                 lost = max(lost, int((limits[rows] - moved[waits_before[rows]]).max()))
                 first = cut
             moved[number] = max(moved[number - 1], min(moved[number - 1] + length, before - lost))
-        rest = limits[first:] - moved[waits_before[first:]]
-        return max(lost, int(rest.max(initial=0)))
-
-    def limiting(self, ends_of_waits: Column) -> list[tuple[int, bool, int, int, int, int]]:
-        """Return when those begin that limit how far work moves, and as `_Moved.by` says."""
-        waits = np.searchsorted(ends_of_waits, self.start - self.room)
-        # Of kernels that nothing tells apart the one that can move least limits the others.
-        apart = np.searchsorted(ends_of_waits, self.start)
-        alike = np.column_stack((self.before, waits, apart, self.thread))
-        first = np.flatnonzero(np.r_[True, (alike[1:] != alike[:-1]).any(axis=1)])
-        least = np.minimum.reduceat(self.room, first)
-        known = (one[first] for one in (self.start, self.before))
-        columns = (*known, least, waits[first], self.thread[first])
-        rows = zip(*(column.tolist() for column in columns), strict=True)
-        return [(at, False, *rest) for at, *rest in rows]
+        return np.maximum.accumulate(np.maximum(limits - moved[waits_before], 0))
 
 
 def _waits(rank: RecordedRank) -> Intervals:
@@ -126,46 +107,29 @@ def _waits(rank: RecordedRank) -> Intervals:
     return calls[np.argsort(calls[:, 1], kind="stable")]
 
 
-@dataclass
-class _Moved:
-    """How far the work of a GPU, and the CPU, move forward without communication so far."""
+def _last_before(kernels: _Kernels, lost: Column) -> dict[int, list[tuple[int, int]]]:
+    """Return by thread what is `lost` at each kernel: the last before it that is not lost yet.
 
-    stopped: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
-    """What does not move others, on an axis of exposed communication alone, by thread."""
-
-    _free: list[tuple[int, int]] = field(default_factory=list)
-    """What does, on the same axis."""
-
-    _lost: int = 0
-    _seen: int = 0
-    _calls: list[int] = field(default_factory=lambda: [0])
-    """How far the CPU has moved after so many calls in which it waited."""
-
-    def by(self, _: int, is_call: bool, before: int, room: int, calls: int, thread: int) -> None:
-        """Go on to a kernel or to the end of a call, with so much exposed communication `before`.
-
-        A kernel has `room` to its launch, which `calls` came before; a call took that long.
-        """
-        moves = before - self._lost
-        if is_call:
-            self._calls.append(max(self._calls[-1], min(self._calls[-1] + room, moves)))
-            return
-        if before > self._seen:
-            self._free.append((self._seen, before))
-            self._seen = before
-        too_far = moves - room - self._calls[calls]
-        self._lost += max(too_far, 0)
-        while too_far > 0 and self._free:
-            start, end = self._free.pop()
-            stopped = min(too_far, end - start)
-            too_far -= stopped
-            self.stopped.setdefault(thread, []).append((end - stopped, end))
-            if end - stopped > start:
-                self._free.append((start, end - stopped))
+    Spans are those of an axis that has the time without which the kernels are, and no other.
+    """
+    found: dict[int, list[tuple[int, int]]] = {}
+    moving: list[tuple[int, int]] = []
+    seen = 0
+    for row in np.flatnonzero(lost):
+        before, left = int(kernels.before[row]), int(lost[row])
+        moving.append((seen, before))
+        seen = before
+        while left and moving:
+            start, end = moving.pop()
+            cut = max(start, end - left)
+            left -= end - cut
+            found.setdefault(int(kernels.thread[row]), []).append((cut, end))
+            moving += [(start, cut)] if cut > start else []
+    return found
 
 
 def _in_time(stopped: list[tuple[int, int]], exposed: Intervals) -> Intervals:
-    """Return spans of the axis of `exposed` alone as such of time, a union."""
+    """Return spans of the axis that has `exposed` alone as such of time, a union."""
     ends = np.cumsum(exposed[:, 1] - exposed[:, 0])
     starts = np.r_[0, ends[:-1]]
     spans = intervals.union(np.array(stopped, dtype=np.int64))
