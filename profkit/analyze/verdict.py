@@ -156,11 +156,7 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
         limiter = Limiter.UNSTABLE
     if "steps" in failed and limiter is Limiter.CPU and _is_starting(mine, said, config):
         limiter = Limiter.UNKNOWN
-    if (
-        "steps" in failed
-        and limiter is Limiter.STRAGGLER
-        and _start_ms(rows) > config.stalled * traced_ms
-    ):
+    if "steps" in failed and limiter is Limiter.STRAGGLER and _starts(mine) > config.stalled:
         limiter = Limiter.UNKNOWN
     if limiter is Limiter.UNKNOWN:
         chosen = [record_more(_largest_unknown(mine), failed, behaviour)]
@@ -290,21 +286,11 @@ def _no_surer(action: Action, recording: Confidence) -> Action:
     return replace(action, confidence=max(action.confidence, recording, key=order.index))
 
 
-def _start_ms(rows: Iterable[Mapping[str, Any]]) -> float:
-    """Return the one-off start-up of the rank with most of it, for which others wait."""
-    by_rank: dict[int, float] = {}
-    for row in rows:
-        if row["id"].rpartition(".")[2] == START_UP:
-            by_rank[row["rank"]] = by_rank.get(row["rank"], 0.0) + row["ms_per_step"]
-    return max(by_rank.values(), default=0.0)
-
-
 def _is_starting(mine: Sequence[Cause], spoken: frozenset[str], config: Config) -> bool:
     """Tell whether the CPU limits no steady step: one-off start-up is long, its Python is as well.
 
     Not where other work of the CPU that is `spoken` of is long enough to limit it.
     """
-    starts = sum(cause.share for cause in mine if cause.id.rpartition(".")[2] == START_UP)
     others = sum(
         cause.share
         for cause in _leaves(mine)
@@ -312,7 +298,12 @@ def _is_starting(mine: Sequence[Cause], spoken: frozenset[str], config: Config) 
         and cause.id in spoken
         and PYTHON not in cause.id.split(".")
     )
-    return starts > config.starting and others < config.stalled
+    return _starts(mine) > config.starting and others < config.stalled
+
+
+def _starts(mine: Sequence[Cause]) -> float:
+    """Return the share of one-off start-up, for which other ranks wait as well."""
+    return sum(cause.share for cause in mine if cause.id.rpartition(".")[2] == START_UP)
 
 
 def _largest_unknown(mine: Sequence[Cause]) -> Cause | None:

@@ -11,6 +11,7 @@ from profkit.analyze.shared.step_windows import WHERE, extents, last_ends, until
 _ONE_OFF = 1.5
 _FEWEST = 1
 _TAIL = 0.2
+_LITTLE = 0.1
 SINGLE_STEPS = "single steps"
 """What is missing where all that was recorded is divided as one."""
 
@@ -48,12 +49,12 @@ def periods(
     known = known[(known["start_ns"] < known["last"]) & (known["end_ns"] > known["first"])]
     columns = [*WHERE, "step", "start_ns", "end_ns"]
     of_cpu = last_ends(cpu_ops, (cpu_ops["kind"] == "operator").to_numpy())
-    are_empty = not (len(kernels) or _have_work(known, of_cpu).any()) and len(of_cpu)
+    are_empty = len(known) and not len(kernels) and len(of_cpu) and _are_empty(known, of_cpu)
     if known.empty or are_empty:
         whole = ranks.rename(columns={"first": "start_ns", "last": "end_ns"}).assign(step=-1)
         whole["start_ns"] = np.maximum(whole["start_ns"], _begins(whole, kernels))
         found = "No step was marked" if steps.empty else "The steps are those of another capture"
-        found = "The steps that were marked are empty" if are_empty and len(known) else found
+        found = "The steps that were marked are empty" if are_empty else found
         lasting = whole[whole["end_ns"] > whole["start_ns"]]
         return Periods(rows=lasting[columns], one_off_ns={}, problem=found)
     windows = until_gpu_done(known, kernels)[columns]
@@ -104,6 +105,13 @@ def _with_work(rows: pd.DataFrame, of_cpu: "pd.Series[int]") -> pd.DataFrame:
     """Return the steps in which an operator ran, if any has one: the last may only be opened."""
     has_work = _have_work(rows, of_cpu)
     return rows[has_work] if has_work.any() else rows
+
+
+def _are_empty(known: pd.DataFrame, of_cpu: "pd.Series[int]") -> bool:
+    """Tell whether no operator ran in steps, which are far shorter than what was recorded."""
+    longest = (known["end_ns"] - known["start_ns"]).max()
+    is_short = longest < _LITTLE * (known["last"] - known["first"]).max()
+    return bool(is_short and not _have_work(known, of_cpu).any())
 
 
 def _have_work(rows: pd.DataFrame, of_cpu: "pd.Series[int]") -> NDArray[np.bool_]:
