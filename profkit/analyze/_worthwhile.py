@@ -112,21 +112,13 @@ def after_waits(
     idle = next((cause.share for cause in causes if cause.id == gpu.IDLE), 0.0)
     goes_on = idle > _MOSTLY and bool(ordered) and _goes_on(ordered[0])
     now = _gained_now(causes)
-    later = [
-        _is_on_gpu(one) and (goes_on or (limiter is Limiter.CPU and now < _NO_LESS * one.gain_ms))
-        for one in ordered
-    ]
-    if all(later):
-        return [*ordered]
-    then = f"(then, as the step is {limiter})"
-    return [
-        *(one for one, is_later in zip(ordered, later, strict=True) if not is_later),
-        *(
-            replace(one, title=f"{one.title} {then}")
-            for one, is_later in zip(ordered, later, strict=True)
-            if is_later
-        ),
-    ]
+    at_once: list[Action] = []
+    later: list[Action] = []
+    for one in ordered:
+        in_vain = goes_on or (limiter is Limiter.CPU and now < _NO_LESS * one.gain_ms)
+        (later if in_vain and names.limiter(one.cause) is Limiter.GPU else at_once).append(one)
+    then = f"(then, as the step is {limiter})" if at_once else ""
+    return [*at_once, *(replace(one, title=f"{one.title} {then}".rstrip()) for one in later)]
 
 
 def _gained_now(causes: Iterable[Cause]) -> float:
@@ -135,10 +127,6 @@ def _gained_now(causes: Iterable[Cause]) -> float:
     if computing is None:
         return 0.0
     return computing.ms_per_step * (1 - float(computing.evidence.get(COVERS, 0.0)))
-
-
-def _is_on_gpu(action: Action) -> bool:
-    return names.limiter(action.cause) is Limiter.GPU
 
 
 def _goes_on(action: Action) -> bool:

@@ -113,10 +113,9 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
 ) -> Result:
     """Where does the time of a steady step go, and what can be gained at most?
 
-    Each instant until the start of the next step belongs to one cause, so causes sum to the step.
-    GPU computing comes before what it hides; idle time goes to what the thread did that launches
-    next, and so does communication, where most of it only covers that nothing is launched. Without
-    a GPU, operators come before communication, and Python is the rest.
+    Each instant until the next step begins has one cause, so causes sum to the step. GPU computing
+    comes before what it hides; idle time, and communication that mostly covers late launches, goes
+    to what the thread did that launches next. Without a GPU, operators come before communication.
     """
     recorded = _recorded(cpu_ops, kernels, runtime_calls)
     on_cpu = operator_spans(cpu_ops)

@@ -196,6 +196,12 @@ def _most(names: "pd.Series[str]", time_ns: "pd.Series[int]") -> str:
     return str(ordered.idxmax()).replace(".", "_")
 
 
+def per_time(processes: pd.DataFrame, column: str) -> float:
+    """Return how much of ``cpu_ns`` or ``queued_ns`` there is per time, 0 if that is not known."""
+    lasted_ns = float((processes["end_ns"] - processes["start_ns"]).sum())
+    return float(processes[column].clip(lower=0).sum()) / lasted_ns if lasted_ns else 0.0
+
+
 def place(cpu_ops: pd.DataFrame, chosen: Chosen) -> str:
     """Return the user's line, else the module, else the operator of most time of those `chosen`.
 

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from profkit.core.verdict import Confidence
-from profkit.patterns._rows import having
+from profkit.patterns._rows import having, per_time
 from profkit.patterns.base import CHARGED, Match, pattern
 
 _LEAST_NS = 100_000
@@ -37,8 +37,7 @@ def match(cpu_ops: pd.DataFrame, processes: pd.DataFrame) -> Match | None:
     may_be_default = threads * ranks * 2 == cores
     if threads * ranks * 2 > cores or (may_be_default and threads > 1):
         return None
-    lasted_ns = (processes["end_ns"] - processes["start_ns"]).sum()
-    in_use, queued = (float(processes[name].sum() / lasted_ns) for name in ("cpu_ns", "queued_ns"))
+    in_use, queued = (per_time(processes, name) for name in ("cpu_ns", "queued_ns"))
     if in_use > threads * _BUSY or queued > _QUEUED:
         return None
     of_torch = cpu_ops[having(cpu_ops, "^aten::")]
@@ -48,7 +47,8 @@ def match(cpu_ops: pd.DataFrame, processes: pd.DataFrame) -> Match | None:
     return Match(
         cause="cpu_operators",
         advice=f"Operators use {threads} of {cores // ranks} cores: set `OMP_NUM_THREADS`, which "
-        f"launchers set to 1, or `torch.set_num_threads` to {cores // ranks}, and measure again.",
+        f"launchers may set to 1, or `torch.set_num_threads` to {cores // ranks}, and measure "
+        "again.",
         gain_ns=long_ns * (1 - threads * ranks / cores),
         confidence=Confidence.LOW if may_be_default else Confidence.MEDIUM,
         evidence={"threads": threads * ranks, "cores": cores, "cores_in_use": round(in_use, 2)},

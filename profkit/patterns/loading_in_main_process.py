@@ -6,7 +6,7 @@ import pandas as pd
 
 from profkit.core.verdict import Confidence
 from profkit.patterns._python_calls import outermost
-from profkit.patterns._rows import Chosen, having, inside, per_step, time, within
+from profkit.patterns._rows import Chosen, having, inside, per_step, per_time, time, within
 from profkit.patterns.base import Match, Step, pattern
 from profkit.tables.python_frames import SLEEPS, own_lines
 
@@ -52,8 +52,8 @@ def match(
     waits = having(python_calls, _WAITS)
     is_waiting = _share(python_calls, waits, batches) >= _MOSTLY
     if not (has_gpu or is_waiting):
-        whole_ns = step.ms * 1e6 * step.count
-        gain_ns = min(gain_ns, whole_ns * (1 - _in_use(processes) / _cores(processes)))
+        whole_ns, in_use = step.ms * 1e6 * step.count, per_time(processes, "cpu_ns")
+        gain_ns = min(gain_ns, whole_ns * (1 - in_use / _cores(processes)))
     kept = f"{_kept(has_gpu=has_gpu)}{_shared(python_calls, batches)}"
     return Match(
         cause="gpu_idle.loading_data" if has_gpu else "loading_data",
@@ -78,12 +78,6 @@ def _cores(processes: pd.DataFrame) -> int:
     if processes.empty or (own := processes.iloc[-1])["cores"] < 1:
         return _MOST_WORKERS
     return max(int(own["cores"]) // max(int(own["ranks_on_host"]), 1), 1)
-
-
-def _in_use(processes: pd.DataFrame) -> float:
-    """Return how many cores the program keeps busy, 0 if that is not known."""
-    lasted_ns = float((processes["end_ns"] - processes["start_ns"]).sum())
-    return float(processes["cpu_ns"].clip(lower=0).sum()) / lasted_ns if lasted_ns else 0.0
 
 
 def _share(python_calls: pd.DataFrame, fits: Chosen, batches: pd.DataFrame) -> float:

@@ -31,9 +31,8 @@ def match(
     loading = "gpu_idle.loading_data" if len(kernels) else "loading_data"
     return Match(
         cause=loading,
-        advice="Set `num_workers` to the CPU cores of the rank, more only get in each other's way, "
-        "raise `prefetch_factor`, or make `__getitem__` cheaper: decode and resize ahead of "
-        "training.",
+        advice="Use as many workers as the rank has CPU cores (`num_workers`, no more), a larger "
+        "`prefetch_factor`, or a cheaper `__getitem__`: decode and resize ahead of training.",
         gain_ns=gain_ns,
         place="DataLoader.__next__",
         evidence={"batches_per_step": per_step(calls, step.count)},

@@ -44,9 +44,9 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     Where the program has its own, `exp` between two such products is one, which is less sure.
     """
     found, between = unfused(cpu_ops)
-    if not (found & having(cpu_ops, r"^aten::(?:_softmax|exp_?)$")).any():
+    is_own = (found & having(cpu_ops, r"^aten::exp_?$")).any()
+    if not (is_own or (found & having(cpu_ops, r"^aten::_softmax$")).any()):
         return None
-    is_own = not (found & having(cpu_ops, r"^aten::_softmax$")).any()
     where = place(cpu_ops, found)
     chosen = inside(cpu_ops, between)
     staying_ns = products_of_fused_ns(cpu_ops, between, kernels)

@@ -327,5 +327,5 @@ _IN_SHORT = {
     "cores": "more threads than cores",
     "stacks": "recording Python stacks slows the CPU",
     "profiler overhead": "steps differ with the profiler",
-    "other steps": "steps are others with the profiler",
+    "other steps": "the profiled run differs",
 }
