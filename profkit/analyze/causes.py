@@ -60,8 +60,8 @@ _SAMPLED = ("processes", "sampled_steps")
 _SMALL_ROWS = 300_000
 _OPS = Columns(
     "rank repeat op parent tid name kind start_ns end_ns step input_shapes input_types forward"
-    " module phase stack",
-    narrow="op parent forward",
+    " module phase stack sequence",
+    narrow="op parent forward sequence",
 )
 _KERNELS = Columns(
     "rank repeat device stream name kind start_ns end_ns correlation op step size_bytes copy_kind"
