@@ -6,6 +6,8 @@ side by side, and what a rank spent in the call before the last one came was wai
 
 An all-to-all is made of sends and receives: a rank is done once it has what others sent to it, so
 that some may be done long before others, and those ends that do not coincide say nothing of clocks.
+In a broadcast or a reduce data goes one way: who sends may be done before others come, and who
+came later than a rank was done did not keep it waiting.
 """
 
 from dataclasses import dataclass
@@ -14,10 +16,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-MATCHED_OPERATIONS = ("allreduce", "allgather", "reduce_scatter", "alltoall", "barrier")
-"""Operations in which every rank waits for every other."""
-_EXCHANGES = ("alltoall",)
-"""Those of them whose ends need not coincide."""
+_ONE_WAY = ("broadcast", "reduce")
+_EXCHANGES = ("alltoall", *_ONE_WAY)
+"""Operations whose ends need not coincide."""
+MATCHED_OPERATIONS = ("allreduce", "allgather", "reduce_scatter", "barrier", *_EXCHANGES)
+"""Operations in which ranks wait for each other."""
 
 _WHERE = ["repeat", "rank"]
 _CALL = ["repeat", "kind", "within", "sequence", "group", "group_ranks", "operation"]
@@ -99,17 +102,21 @@ def _aligned(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     # Relative to the first, floats hold whole ns for 100 days.
     origin = rows["start_ns"].min() if len(rows) else 0
     end = (rows["end_ns"] - origin).to_numpy(np.float64)
-    offset = _offsets(end, rows["meeting"].to_numpy(np.int64), clock)
+    meeting = rows["meeting"].to_numpy(np.int64)
+    telling = ~_are_one_way(rows)
+    if len(np.unique(clock[telling])) < len(np.unique(clock)):
+        telling[:] = True
+    offset = _offsets(end[telling], meeting[telling], clock[telling])
     clocks = rows[_WHERE].drop_duplicates().sort_values(_WHERE, ignore_index=True)
     # The lowest rank of each repeat shows the common clock.
     lowest = clocks.index.to_series().groupby(clocks["repeat"]).transform("min")
     offset -= offset[lowest.to_numpy(np.int64)]
     late = end - offset[clock]
-    distance = np.abs(late - _median(late, rows["meeting"].to_numpy(np.int64)))
+    distance = np.abs(late - _median(late, meeting))
     shift = np.rint(offset).astype(np.int64)
     clocks["offset_ns"] = shift
     rows = rows.assign(arrival_ns=rows["start_ns"] - shift[clock], offset_ns=shift[clock])
-    clocks["residual_ns"] = _residuals(distance, _are_apart(rows), clock)
+    clocks["residual_ns"] = _residuals(distance, _are_apart(rows) | ~telling, clock)
     return rows, clocks
 
 
@@ -136,10 +143,22 @@ def _are_apart(rows: pd.DataFrame) -> NDArray[np.bool_]:
     return (is_exchange & (spread > _fastest(rows))).to_numpy(np.bool_)
 
 
+def _are_one_way(rows: pd.DataFrame) -> NDArray[np.bool_]:
+    return rows["operation"].isin(_ONE_WAY).to_numpy(np.bool_)
+
+
 def _fastest(rows: pd.DataFrame) -> "pd.Series[int]":
-    """Return the time of the fastest call of the kind and size of each, in ns."""
-    duration = rows["end_ns"] - rows["start_ns"]
-    return duration.groupby([rows[name] for name in _ALIKE], observed=True).transform("min")
+    """Return the time of the fastest call of the kind and size of each, in ns.
+
+    Where data goes one way, a call takes until all are done, from when the last rank has come.
+    """
+    took = (rows["end_ns"] - rows["start_ns"]).to_numpy(np.int64, copy=True)
+    if (one_way := _are_one_way(rows)).any():
+        meeting, come = (rows[name][one_way] for name in ("meeting", "arrival_ns"))
+        done = (come + took[one_way]).groupby(meeting).transform("max")
+        took[one_way] = done - come.groupby(meeting).transform("max")
+    alike = pd.Series(took, rows.index).groupby([rows[name] for name in _ALIKE], observed=True)
+    return alike.transform("min")
 
 
 def _offsets(
@@ -185,14 +204,27 @@ def _waited(rows: pd.DataFrame) -> pd.DataFrame:
     """Return `rows` with the time until the last rank came, and the time after.
 
     Where the ends of an exchange do not coincide, a rank went on waiting after the last one had
-    come: all but the time of the fastest of its kind and size was waiting.
+    come: all but the time of the fastest of its kind and size was waiting. Where data goes one way,
+    the last rank that counts for another one is the last that came before that one was done.
     """
     by_meeting = rows.groupby("meeting")["arrival_ns"]
-    latest = by_meeting.transform("max")
+    latest = by_meeting.transform("max").to_numpy(np.int64, copy=True)
     duration = rows["end_ns"] - rows["start_ns"]
+    if (one_way := _are_one_way(rows)).any():
+        latest[one_way] = _latest_before_end(rows[one_way])
     transfer = duration - np.minimum(latest - rows["arrival_ns"], duration)
     transfer = transfer.mask(_are_apart(rows), np.minimum(transfer, _fastest(rows)))
     # Of equals, the one of the lowest rank.
     last = np.zeros(len(rows), dtype=np.bool_)
     last[by_meeting.idxmax().to_numpy(np.int64)] = True
     return rows.assign(wait_ns=duration - transfer, transfer_ns=transfer, last=last)
+
+
+def _latest_before_end(rows: pd.DataFrame) -> NDArray[np.int64]:
+    """Return when the last rank came to the call of each row before that row ended."""
+    arrival = rows["arrival_ns"]
+    end = arrival + rows["end_ns"] - rows["start_ns"]
+    come = pd.DataFrame({"meeting": rows["meeting"], "at": arrival, "latest": arrival})
+    ended = pd.DataFrame({"meeting": rows["meeting"], "at": end, "row": rows.index})
+    found = pd.merge_asof(ended.sort_values("at"), come.sort_values("at"), on="at", by="meeting")
+    return found.set_index("row")["latest"].loc[rows.index].to_numpy(np.int64)

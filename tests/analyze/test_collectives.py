@@ -113,8 +113,38 @@ def test_numbered_calls_meet_whatever_else_was_recorded_and_in_whatever_step():
     ]
 
 
+@pytest.mark.parametrize(
+    ("calls", "waits"),
+    [
+        (((0, 50), (30, 50)), [30, 0]),
+        (((0, 10), (30, 50)), [0, 0]),
+        (((0, 100), (5, 100), (40, 100)), [40, 35, 0]),
+        (((0, 20), (5, 20), (80, 110)), [5, 0, 0]),
+        (((0, 800), (900, 940)), [760, 0]),
+    ],
+    ids=["late sender", "late receiver", "two wait", "one comes after all", "sender is held up"],
+)
+def test_a_rank_waits_in_a_broadcast_for_those_that_came_before_it_was_done(calls, waits):
+    size = len(calls)
+    given = [
+        call(rank, at, at + 40, group_size=size) for rank in range(size) for at in (2_000, 3_000)
+    ]
+    sent = [*enumerate(calls), *((rank, (5_000, 5_040)) for rank in range(size))]
+    given += [call(rank, *times, "broadcast", group_size=size) for rank, times in sent]
+    matched = matched_collectives(frame(*given))
+    assert matched.clocks["offset_ns"].eq(0).all()
+    rows = matched.rows[matched.rows["operation"] == "broadcast"]
+    assert rows.groupby("rank")["wait_ns"].sum().tolist() == waits
+
+
+def test_broadcasts_tell_of_clocks_where_nothing_else_does():
+    given = [call(rank, at + 700 * rank, at + 50 + 700 * rank, "broadcast")
+             for at in (1_000, 2_000) for rank in (0, 1)]  # fmt: skip
+    assert matched_collectives(frame(*given)).clocks["offset_ns"].tolist() == [0, 700]
+
+
 def test_waiting_is_told_from_transfer():
-    result = run(*TWO_RANKS, call(0, 300, 310, "broadcast"))
+    result = run(*TWO_RANKS, call(0, 300, 310, "send"))
     assert rows(result, "by_rank") == [
         {"rank": 0, "calls": 2, "times_last": 1, "transfer_ns": 60, "wait_ns": 30}
         | {"mean_launch_delay_ns": 3.0, "wait_share": 30 / 90},
@@ -131,7 +161,7 @@ def test_waiting_is_told_from_transfer():
 
 
 def test_bandwidth_divides_by_the_time_of_the_last_rank():
-    result = run(*TWO_RANKS, call(0, 300, 310, "broadcast"))
+    result = run(*TWO_RANKS, call(0, 300, 310, "send"))
     shared = {"group": "default_pg", "size_bytes": 1000, "dtype": "float32", "ranks": 2}
     assert rows(result, "by_size") == [
         {"operation": "allreduce", "with_waiting": "no", "calls": 2, "time_ns": 60}
@@ -139,7 +169,7 @@ def test_bandwidth_divides_by_the_time_of_the_last_rank():
         | {"time_share": pytest.approx(6 / 7)}
         | {"median_time_ns": 30.0, "algorithm_bandwidth_bytes_per_s": pytest.approx(2000 / 60e-9)}
         | {"bus_bandwidth_bytes_per_s": pytest.approx(2000 / 60e-9)},
-        {"operation": "broadcast", "with_waiting": "yes", "calls": 1, "time_ns": 10}
+        {"operation": "send", "with_waiting": "yes", "calls": 1, "time_ns": 10}
         | shared
         | {"time_share": pytest.approx(1 / 7)}
         | {"median_time_ns": 10.0, "algorithm_bandwidth_bytes_per_s": pytest.approx(1e11)}
