@@ -199,6 +199,14 @@ def test_clocks_say_which_of_several_repeats_agree_least():
     assert "repeats" not in said(1000)
 
 
+@pytest.mark.parametrize(("long_ns", "passed"), [(100 * MS, True), (2 * MS, False)])
+def test_a_few_long_waits_are_known_beside_many_short_ones(long_ns, passed):
+    waits = [long_ns, 0, 0, 0, 0]
+    rows = pd.DataFrame({"wait_ns": waits, "transfer_ns": [MS // 10] * 5})
+    found = trust.checks(replace(GOOD, matched=replace(matched(0, MS // 2), rows=rows)))
+    assert [check.passed for check in found if check.check in {"clocks", "ends"}] == [passed]
+
+
 def test_losses_that_could_not_be_looked_for_differ_from_those_that_were_not_found():
     found = trust.checks(replace(GOOD, has_python=False))
     (check,) = (check for check in found if check.check == "patterns")

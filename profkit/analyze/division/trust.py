@@ -175,7 +175,8 @@ def _of_clocks(seen: Seen) -> Iterator[Trust]:
     clocks, rows = seen.matched.clocks, seen.matched.rows
     if rows.empty:
         return
-    waited = float(rows["wait_ns"].clip(lower=0).median())
+    # Each wait is known to as much: what all of them are known to grows with their number.
+    waited = float(rows["wait_ns"].clip(lower=0).mean())
     worst = float(clocks["residual_ns"].max())
     repeats = clocks["repeat"].nunique()
     by = f"{duration(worst)}{f' in the worst of {repeats} repeats' if repeats > 1 else ''}"
