@@ -13,6 +13,9 @@ _SOFTMAX = r"^aten::_softmax(?:_backward_data)?$"
 _OWN_SOFTMAX = r"^aten::exp_?$"
 """Of a program that calls no softmax: what it has in the middle of one, between two products."""
 
+_CHANGES = r"^aten::(?:mul|div|add|sub)_?$"
+_DROPOUT = r"^aten::(?:native_)?dropout_?$"
+
 MATH = r"^aten::_scaled_dot_product_attention_math"
 """The backend of the function that computes in single operators."""
 
@@ -71,9 +74,33 @@ def _between_products(cpu_ops: pd.DataFrame, softmax: Chosen) -> tuple[Chosen, C
     order = np.lexsort((start, rows["tid"], rows["repeat"]))
     position = np.empty(len(order), dtype=np.int64)
     position[order] = np.arange(len(order))
-    for low, high in zip(position[first], position[last], strict=True):
-        between[order[low : high + 1]] = True
+    changes = _changing(cpu_ops)[order]
+    is_own = having(cpu_ops, _OWN_SOFTMAX)[order]
+    for low, softmax_at, high in zip(
+        position[first], position[at[middle]], position[last], strict=True
+    ):
+        if changes[softmax_at:high].any() and not is_own[softmax_at]:
+            found[order[softmax_at]] = False
+        else:
+            between[order[low : high + 1]] = True
     return found, between
+
+
+def _changing(cpu_ops: pd.DataFrame) -> Chosen:
+    """Choose what changes weights one by one, as by a sign: no fused kernel does that.
+
+    Dropout does it too, and is a part of the fused kernel. A mask within a softmax of one's own
+    looks the same.
+    """
+    changes = having(cpu_ops, _CHANGES) & ~inside(cpu_ops, having(cpu_ops, _DROPOUT))
+    texts = cpu_ops["input_shapes"][changes].astype(object)
+    changes[changes] = [_is_by_matrix(str(text)) for text in texts]
+    return changes
+
+
+def _is_by_matrix(text: str) -> bool:
+    weights, others = shape(text), shape(text, 1)
+    return len(weights) >= MATRIX and weights[-2:] == others[-2:]
 
 
 def _are_made(scores: str, product: str) -> bool:

@@ -38,11 +38,28 @@ def test_products_stay_but_for_what_tensor_cores_wait_for_memory(kernels, gain_n
     assert match.gain_ns == gain_ns
 
 
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("aten::mul", "[[8, 128, 128], [8, 1, 1]]"),
+        ("aten::masked_fill", "[[8, 128, 128], [8, 128, 128]]"),
+    ],
+)
+def test_weights_that_are_scaled_by_head_or_masked_are_those_of_attention(name, shapes):
+    between = op(3, name, input_shapes=shapes)
+    last = op(4, "aten::bmm", input_shapes=OPS[3]["input_shapes"])
+    assert found(
+        patterns()["unfused_attention"], cpu_ops=[*OPS[:3], between, last], kernels=KERNELS
+    )
+
+
 def test_an_own_softmax_is_one_unless_there_is_another_or_no_product_makes_its_scores():
     pattern = patterns()["unfused_attention"]
     own = [row | {"name": row["name"].replace("_softmax", "exp")} for row in OPS]
     (match,) = found(pattern, cpu_ops=own, kernels=KERNELS)
     assert (match.gain_ns, match.confidence) == (50_000, Confidence.MEDIUM)
+    mask = op(3, "aten::mul", input_shapes="[[8, 128, 128], [8, 128, 128]]")
+    assert found(pattern, cpu_ops=[*own[:3], mask, own[3] | {"op": 4}], kernels=KERNELS)
     elsewhere = op(9, "aten::_softmax", input_shapes="[[8, 10]]")
     assert found(pattern, cpu_ops=[*own, elsewhere], kernels=KERNELS) == ()
     features = [

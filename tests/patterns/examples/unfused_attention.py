@@ -23,6 +23,14 @@ PASSED = {
         ],
         "kernels": KERNELS,
     },
+    "weights that are changed by a sign": {
+        "cpu_ops": [
+            *OPS[:3],
+            op(3, "aten::mul", input_shapes="[[8, 128, 128], [8, 128, 128]]"),
+            op(4, "aten::bmm", input_shapes="[[8, 128, 128], [8, 128, 64]]"),
+        ],
+        "kernels": KERNELS,
+    },
     "a router between products of experts": {
         "cpu_ops": [row | {"input_shapes": "[[128, 8], [], []]"} for row in OPS],
         "kernels": KERNELS,
