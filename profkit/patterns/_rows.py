@@ -12,6 +12,7 @@ from profkit.patterns.base import CHARGED, charged
 from profkit.tables.python_frames import own_line
 
 _ROWS_AT_ONCE = 1 << 18
+_OF_TRAINING = r"[bB]ackward|^autograd::engine|^Optimizer\."
 Chosen: TypeAlias = NDArray[np.bool_]
 """One flag for each row of a table."""
 
@@ -162,6 +163,11 @@ def time(cpu_ops: pd.DataFrame, chosen: Chosen, *others: pd.DataFrame) -> float:
     """Return what `chosen` operators, and what belongs to them in `others`, are charged, in ns."""
     own = charged(cpu_ops, chosen)
     return own + sum(charged(rows, belonging(rows, cpu_ops, chosen)) for rows in others)
+
+
+def trains(cpu_ops: pd.DataFrame) -> bool:
+    """Tell whether a backward pass or an optimizer was recorded."""
+    return bool(having(cpu_ops, _OF_TRAINING).any())
 
 
 def per_step(chosen: Chosen, steps: int) -> float:

@@ -3,10 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from profkit.patterns._rows import called, cause, having, inside, place, time
+from profkit.patterns._rows import called, cause, inside, place, time, trains
 from profkit.patterns.base import Match, Step, pattern
 
-_TRAINS = r"[bB]ackward|^autograd::engine|^Optimizer\."
 _NODE_NS = 2_500
 """To make a node of the graph, keep what it needs and free both: measured on layers of 64 x 64."""
 
@@ -19,7 +18,7 @@ _NODE_NS = 2_500
 def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
     """Find operators that make nodes of a graph for backward in a program that has none."""
     nodes = _nodes(cpu_ops)
-    if nodes <= step.count or having(cpu_ops, _TRAINS).any():
+    if nodes <= step.count or trains(cpu_ops):
         return None
     recorded = (cpu_ops["sequence"] >= 0).to_numpy()
     outermost = called(cpu_ops) & recorded

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from profkit.patterns._rows import having, per_step, time
+from profkit.patterns._rows import having, per_step, time, trains
 from profkit.patterns._shapes import shape
 from profkit.patterns.base import Match, Step, pattern
 
@@ -20,7 +20,7 @@ _MOSTLY = 0.8
 def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
     """Find embeddings of texts that are one token longer from each call to the next."""
     lookups = having(cpu_ops, r"^aten::embedding$")
-    if not lookups.any() or having(cpu_ops, r"^autograd::engine").any():
+    if not lookups.any() or trains(cpu_ops):
         return None
     length = _growing_length(cpu_ops[lookups].sort_values("start_ns"))
     if length < _LEAST_LENGTH:

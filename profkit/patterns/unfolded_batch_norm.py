@@ -2,11 +2,10 @@
 
 import pandas as pd
 
-from profkit.patterns._rows import Chosen, cause, having, inside, per_step, place, time
+from profkit.patterns._rows import Chosen, cause, having, inside, per_step, place, time, trains
 from profkit.patterns.base import Match, Step, pattern
 
 _NORM, _CONVOLUTION = r"^aten::batch_norm$", r"^aten::convolution$"
-_TRAINS = r"[bB]ackward|^Optimizer\."
 _FOLD = (
     "Fold them into the convolutions: `torch.nn.utils.fuse_conv_bn_eval`, or `torch.compile` with "
     "`TORCHINDUCTOR_FREEZING=1`."
@@ -22,7 +21,7 @@ _IN_EVAL = "bn_fw_inf|batch_norm_transform_input"
 def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
     """Find batch norms that follow convolutions in a program that makes no backward pass."""
     norms = _after_convolutions(cpu_ops)
-    if not norms.any() or having(cpu_ops, _TRAINS).any():
+    if not norms.any() or trains(cpu_ops):
         return None
     chosen = inside(cpu_ops, norms)
     where = place(cpu_ops, norms)

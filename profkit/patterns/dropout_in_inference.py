@@ -1,0 +1,38 @@
+"""Dropout in inference: a model that was left in training mode answers at random, and slower."""
+
+import pandas as pd
+
+from profkit.patterns._rows import Chosen, cause, having, inside, per_step, place, time, trains
+from profkit.patterns.base import Match, Step, pattern
+
+_DROPOUT = r"^aten::(?:(?:native|feature|alpha|feature_alpha)_)?dropout_?$"
+_DRAWS = r"^aten::(?:native_dropout|bernoulli_?|_fused_dropout)$"
+"""What draws the random numbers: where nothing is dropped, none is called."""
+
+
+@pattern(
+    title="Dropout in inference",
+    source="https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html"
+    "#torch.nn.Module.eval",
+)
+def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
+    """Find dropout that draws random numbers in a program that makes no backward pass."""
+    drops = _at_work(cpu_ops)
+    if not drops.any() or trains(cpu_ops):
+        return None
+    chosen = inside(cpu_ops, drops)
+    return Match(
+        cause=cause(cpu_ops, chosen, kernels),
+        advice="Call `model.eval()` before it answers: dropout draws random numbers, so that equal "
+        "requests have different answers, and no backward was recorded.",
+        gain_ns=time(cpu_ops, chosen, kernels),
+        place=place(cpu_ops, drops),
+        evidence={"dropouts_per_step": per_step(drops, step.count)},
+    )
+
+
+def _at_work(cpu_ops: pd.DataFrame) -> Chosen:
+    """Choose the dropouts that draw random numbers, which are all that a model in training has."""
+    drops = having(cpu_ops, _DROPOUT)
+    draws = inside(cpu_ops, drops) & having(cpu_ops, _DRAWS)
+    return drops if draws.any() else draws
