@@ -70,7 +70,7 @@ def _named(name: str) -> Iterator[MeasuredRun]:
         # Late: what reads recordings takes longer to load than two runs take to compare.
         from profkit.cli.unkept_run import unkept_run  # noqa: PLC0415
 
-        with unkept_run([path]) as (folder, _):
+        with unkept_run([path]) as (folder, *_):
             yield measured(RunFolder(folder), needs_steps=False)
     else:
         # Causes can be compared where no step was marked.

@@ -66,15 +66,18 @@ def main(argv: Sequence[str]) -> int:
     found = [diagnosed(name, kind, selected) for name, kind in tools().items()]
     machine = software_and_hardware.machine() | _permissions()
     machine_problems = [*compatibility.of_machine(machine), *of_cluster]
-    is_usable = all(tool.is_usable for tool in found if tool.is_selected)
-    is_usable &= not any(problem.stops for problem in of_cluster)
+    are_usable = all(tool.is_usable for tool in found if tool.is_selected)
+    takes_jobs = not any(problem.stops for problem in of_cluster)
+    is_usable = are_usable and takes_jobs
     if args.json:
         report = _as_json(machine, machine_problems, found) | {"usable": is_usable}
         sys.stdout.write(json.dumps(report, indent=1) + "\n")
     else:
         _print(machine, machine_problems, found)
         names = ", ".join(sorted(selected))
-        sys.stdout.write(f"\nThe tools {names} can {'' if is_usable else 'not all '}be used.\n")
+        sys.stdout.write(f"\nThe tools {names} can {'' if are_usable else 'not all '}be used.\n")
+        if not takes_jobs:
+            sys.stdout.write(f"No job can be sent to {args.on} from here: see above.\n")
     return 0 if is_usable else 1
 
 

@@ -47,7 +47,11 @@ def main(argv: Sequence[str]) -> None:
 
 def properties(script: Path) -> Mapping[str, Any]:
     """Return what Snakemake says of a job in its script."""
-    for line in script.read_text().splitlines():
+    try:
+        lines = script.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{script}: cannot be read: {error}") from None
+    for line in lines:
         if line.startswith(_PROPERTIES):
             found: Mapping[str, Any] = json.loads(line.removeprefix(_PROPERTIES))
             return found
@@ -107,8 +111,11 @@ def _template(path: Path) -> Mapping[str, Any]:
         template = read_yaml(path)
         template["spec"]["template"]["spec"]["containers"][0]["image"]
     except (OSError, yaml.YAMLError, KeyError, IndexError, TypeError) as error:
+        # Errors of YAML say themselves where they are; those of a lookup are only a key.
+        is_lookup = isinstance(error, LookupError | TypeError)
+        reason = "it has no spec.template.spec.containers with an image" if is_lookup else error
         raise ConfigError(
-            f"{path}: not a Job with a container: {error!r}",
+            f"{path}: not a Job with a container: {reason}",
             hint="begin with a copy of profkit's own, profiles/kubernetes/job.yaml",
         ) from None
     found: Mapping[str, Any] = template

@@ -51,9 +51,8 @@ def main(argv: Sequence[str]) -> int:
         action="store_true",
         help=f"let the program run to its end, not only for {_ENOUGH_STEPS} steps",
     )
-    parser.add_argument(
-        "--thorough", action="store_true", help="all default tools, and each of them three times"
-    )
+    about = "all default tools, and each that times the program three times"
+    parser.add_argument("--thorough", action="store_true", help=about)
     parser.add_argument("--cores", type=run.number_of_cores, default=os.cpu_count())
     add_loudness(parser)
     args = parser.parse_intermixed_args(own)

@@ -6,6 +6,7 @@ from typing import Any
 from profkit.core.capture_record import FAILED_AFTER
 
 _UNPROFILED = "baseline"
+_INTERRUPTED = "was interrupted"
 _SIGNALS = 128
 """What shells add to the number of the signal that ended a program."""
 
@@ -27,7 +28,7 @@ def _is_own_failure(record: dict[str, Any]) -> bool:
 
 def failures(records: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Yield how the program failed after what was recorded, each way once, and in which runs."""
-    ways: dict[str, tuple[str, list[str]]] = {}
+    ways: dict[str, tuple[tuple[str, str], list[str]]] = {}
     for record in records:
         for text in record.get("warnings", ()):
             if text.startswith(FAILED_AFTER):
@@ -36,12 +37,14 @@ def failures(records: Sequence[dict[str, Any]]) -> Iterator[str]:
                 # Without an exception, the words end with the last line of its output.
                 is_plain = words.startswith((status, "killed by signal"))
                 key = rank + (status if is_plain else words)
-                said = f"{status}: {rank}{words.removeprefix(f'{status}: ')}"
-                ways.setdefault(key, (said, []))[1].append(record.get("tool", ""))
+                how = "ended", f" with {status}: {rank}{words.removeprefix(f'{status}: ')}"
+                if record.get("interrupted"):
+                    key, how = _INTERRUPTED, (_INTERRUPTED, "")
+                ways.setdefault(key, (how, []))[1].append(record.get("tool", ""))
     good = [record.get("tool", "") for record in records if record["status"] == "ok"]
-    for said, tools in ways.values():
+    for (verb, said), tools in ways.values():
         where = "" if tools == good else f" under {', '.join(dict.fromkeys(tools))}"
-        yield f"The program ended{where} with {said}"
+        yield f"The program {verb}{where}{said}"
 
 
 def _by_rank(text: str, ranks: Sequence[str]) -> tuple[str, str]:

@@ -60,13 +60,14 @@ def _show_files(paths: Sequence[Path], *, notes_only: bool) -> None:
     # Late: what reads files takes longer to import than to print what is there of a run.
     from profkit.cli.unkept_run import other_kinds, unkept_run  # noqa: PLC0415
 
-    with unkept_run(paths) as (folder, word):
+    with unkept_run(paths) as (folder, word, used):
         run = RunFolder(folder)
         _print(notes(run) if notes_only else [*answer(run), *foreign_notes(run)])
     if others := "; ".join(other_kinds(paths, word)):
         _print([f"Shown are the files of kind {word}; not shown: {others}"])
     if not notes_only:
-        _print([f"All of it as a report: profkit import {word} {shlex.quote(str(paths[0]))}"])
+        command = shlex.join(["profkit", "import", word, *map(str, used)])
+        _print([f"All of it as a report: {command}"])
 
 
 def of_others(names: Sequence[str]) -> Iterator[str]:

@@ -39,12 +39,12 @@ _MOST_NAMED = 4
 
 
 @contextmanager
-def unkept_run(paths: Sequence[Path]) -> Iterator[tuple[Path, str]]:
+def unkept_run(paths: Sequence[Path]) -> Iterator[tuple[Path, str, list[Path]]]:
     """Convert the files at `paths` and make the analyses of the answer, by default settings.
 
-    Yields the folder of the run, which is removed afterwards, and what they are for
-    ``profkit import``. Analyses that the files cannot give
-    are left out; raises `InputError` for files that are no recording.
+    Yields the folder of the run, which is removed afterwards, what they are for ``profkit import``,
+    and those of the `paths` that hold such. Analyses that the files cannot give are left out;
+    raises `InputError` for files that are no recording.
     """
     tool, kind = kind_of(paths[0])
     files = find(paths, kind)
@@ -75,7 +75,8 @@ def unkept_run(paths: Sequence[Path]) -> Iterator[tuple[Path, str]]:
         behaviour = run_behaviour(run.name, kind, size)
         with pd.option_context("mode.string_storage", "python"):
             _analyze(run, tool, {"hardware": {"name": AUTO}, "behaviour": behaviour})
-        yield run, kind.word
+        read = {part.raw.path for part in used if part.folder is not None}
+        yield run, kind.word, [path for path in paths if {path, *files_at(path, kind)} & read]
 
 
 def other_kinds(paths: Sequence[Path], word: str) -> Iterator[str]:

@@ -42,7 +42,7 @@ def memory(device, folder):
     """Return what ``profkit show FILE`` says of the memory."""
     path = folder / "a.pickle"
     device.write(path)
-    with unkept_run([path]) as (run, _):
+    with unkept_run([path]) as (run, *_):
         return verdict_on(RunFolder(run)).memory
 
 

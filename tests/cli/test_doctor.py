@@ -10,7 +10,7 @@ from profkit.capture import base, tools
 from profkit.capture.base import Problem, Session, Wrapper
 from profkit.capture.harness.machine import compatibility
 from profkit.capture.py_spy import Capture as PySpy
-from profkit.cli import main
+from profkit.cli import cluster, main
 from profkit.cli.doctor import diagnosed
 
 MACHINE = {"shared_memory_bytes": 1 << 34, "gpus": [], "cuda": "", "cuda_driver": ""}
@@ -81,6 +81,15 @@ def test_every_tool_is_in_the_table_with_what_it_is(capsys):
     assert [name for name in tools() if f" {name} " not in said] == []
     assert "No profiler: step times" in said
     assert "The tools baseline, memory_layers, memory_snapshot, torch_profiler can be used." in said
+
+
+def test_a_cluster_that_is_out_of_reach_is_told_apart_from_the_tools(capsys, monkeypatch):
+    missing = Problem(kind="missing", what="no sbatch", advice="")
+    monkeypatch.setattr(cluster, "problems", lambda _: iter([missing]))
+    assert main(["doctor", "--on", "slurm"]) == 1
+    *_, tools, jobs = capsys.readouterr().out.splitlines()
+    assert tools.endswith("torch_profiler can be used.")
+    assert jobs == "No job can be sent to slurm from here: see above."
 
 
 def test_the_same_as_json(capsys):

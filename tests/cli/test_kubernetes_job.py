@@ -14,7 +14,7 @@ import yaml
 
 from profkit.cli import cluster, kubernetes_job
 from profkit.core import resources
-from profkit.core.errors import ConfigError
+from profkit.core.errors import ConfigError, InputError
 from tests.waiting import LIMIT_S, until
 
 PROFILE = resources.PROFILES / "kubernetes"
@@ -64,6 +64,21 @@ def filled(job, template=TEMPLATE):
 def mounted(monkeypatch):
     """Stand in a folder of the shared volume."""
     monkeypatch.setattr(kubernetes_job.Path, "cwd", lambda: Path("/profkit/mine"))
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [("spec: {a: [1,\n", "line 2"), ("a: 1", "no spec.template.spec.containers with an image")],
+)
+def test_what_is_wrong_with_a_template_is_said(template, said, tmp_path):
+    (tmp_path / "job.yaml").write_text(template)
+    with pytest.raises(ConfigError, match=said):
+        kubernetes_job._template(tmp_path / "job.yaml")
+
+
+def test_a_script_that_is_not_there_is_said():
+    with pytest.raises(InputError, match=r"nosuch\.sh: cannot be read"):
+        kubernetes_job.properties(Path("nosuch.sh"))
 
 
 @pytest.mark.usefixtures("mounted")

@@ -56,6 +56,13 @@ def test_programs_that_end_alike_with_other_last_lines_are_told_of_once(code, re
     assert line.endswith("baseline")
 
 
+def test_one_that_a_person_ended_has_not_failed():
+    ended = record("torch_profiler", 1, "exit status 1: KeyboardInterrupt") | {"interrupted": True}
+    (line,) = failures([record("baseline", 0), ended])
+    assert line == "The program was interrupted under torch_profiler"
+    assert [*failures([ended])] == ["The program was interrupted"]
+
+
 def test_of_several_ranks_the_one_that_failed_is_named():
     ranks = [LABEL, "rank1_dp1_tp0_pp0"]
     (line,) = failures([record("baseline", 1, "ValueError: x", ranks)])

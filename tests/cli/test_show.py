@@ -117,6 +117,15 @@ def test_of_a_folder_with_files_of_several_kinds_it_is_said_which_are_shown(fold
     assert "not shown" not in capsys.readouterr().out
 
 
+def test_all_files_that_were_read_are_to_be_imported(folder, capsys):
+    for rank in range(2):
+        write_trace(folder / f"rank{rank}.json", rank)
+    (folder / "empty.json").write_text("{}")
+    assert main(["show", "rank0.json", "empty.json", "rank1.json"]) == 0
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last == "All of it as a report: profkit import trace rank0.json rank1.json"
+
+
 def test_what_is_wrong_with_files_is_said_with_the_answer(folder, capsys):
     (folder / "traces").mkdir()
     write_trace(folder / "traces/rank0.json", 0)

@@ -222,7 +222,7 @@ def _collect(job: Job) -> CollectedResult:
     notes = [*found.notes, *finishing_notes, *scratch.note(job, raw)]
     taken = bytes_bound.collect(out, job.run_settings.max_bytes, scratch.raw_bytes(job, raw))
     notes += bytes_bound.note(taken, spec.tool)
-    if job.launcher.finds_ranks and failure and outcome.is_kept(result, failure, missing, ranks):
+    if job.launcher.finds_ranks and failure and outcome.is_kept(result, missing, ranks):
         notes.append(f"{FAILED_AFTER}{result.reason}")
         result = Outcome(status="ok")
     if problem:

@@ -92,15 +92,12 @@ def judge_capture(
     return Outcome(status="error", reason=failure.summary, would_repeat=failure.would_repeat)
 
 
-def is_kept(
-    result: Outcome, failure: Failure, missing: Sequence[str], ranks: Sequence[Rank]
-) -> bool:
+def is_kept(result: Outcome, missing: Sequence[str], ranks: Sequence[Rank]) -> bool:
     """Say whether a program ended badly when all files of its `ranks` were there already.
 
-    By itself, told to by SIGTERM, as scripts end a server, or killed by a person or a scheduler.
+    By itself, as scripts end a server, or by a crash after the recording.
     """
-    is_end = failure.signum in (0, signal.SIGTERM, signal.SIGKILL)
-    return result.status == "error" and bool(ranks) and not missing and is_end
+    return result.status == "error" and bool(ranks) and not missing
 
 
 def _killed(failure: Failure, shortage: str, smaller: str) -> Outcome:
