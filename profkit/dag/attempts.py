@@ -1,9 +1,9 @@
 """The number of the attempt that a job is, or has to be: what makes Snakemake do it again.
 
 It is part of the job's params, and in the record that the job leaves. What went well keeps its
-number. A job that failed, whose files are damaged or gone, a capture that ran files which have
-changed since, or whose program a person interrupted, gets the next and so is stale. To ask changes
-nothing.
+number. A job that failed, whose files are damaged or gone, a capture that ran files, or had
+environment variables, which have changed since, or whose program a person interrupted, gets the
+next and so is stale. To ask changes nothing.
 """
 
 import os
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from profkit.core import program_variables
 from profkit.core.capture_record import read_capture, was_cut_short
 from profkit.core.checksums import version_like
 from profkit.core.job_record import JobRecord, damaged_outputs, read_analysis, read_job
@@ -24,9 +25,11 @@ class Attempts:
     """Counts the attempts of captures; each file that they ran is read once."""
 
     keeps_old_code: bool = False
-    """Whether captures of files that have changed since are left as they are."""
+    """Whether captures of files or variables that have changed since are left as they are."""
 
     _hashes: dict[tuple[Path, str], str] = field(default_factory=dict)
+    _variables: list[str] = field(default_factory=program_variables.of_libraries)
+    """Names of those of this process."""
 
     def number(self, capture: Path, tool: str, beside: Path | None = None) -> int:
         """Return the number of the attempt that the capture at `capture` is, or has to be.
@@ -59,10 +62,11 @@ class Attempts:
         return self.changes(record) if record["status"] == "ok" else []
 
     def changes(self, record: Mapping[str, Any]) -> list[str]:
-        """Return what has happened, in words, to the files that the capture of `record` ran."""
+        """Return what has happened, in words, to what the program of `record` ran and ran with."""
         found = ((entry["path"], entry["sha256"]) for entry in record.get("sources", ()))
         changes = (self._change(Path(path), digest) for path, digest in found)
-        return [change for change in changes if change]
+        of_variables = program_variables.changes(record, self._variables)
+        return [*filter(None, changes), *of_variables]
 
     def _change(self, path: Path, digest: str) -> str:
         key = path, digest

@@ -7,14 +7,14 @@ doubt, Snakemake decides.
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import redirect_stderr, suppress
 from io import StringIO
 from pathlib import Path
 
 import msgspec
 
-from profkit.core import progress_events, resources
+from profkit.core import program_variables, progress_events, resources
 from profkit.core.cache_file import read_cached, write_cached
 from profkit.core.capture_record import read_capture
 from profkit.core.saved_results import saved_results
@@ -54,17 +54,27 @@ class _Completed(msgspec.Struct, frozen=True):
     sources: dict[str, _State]
     """States of the user's files that the captures ran."""
 
+    variables: dict[str, str]
+    """Hashes of the environment variables that they depend on, of those set now."""
+
 
 def remember(dag: Dag) -> None:
     """Keep the state of the files of `dag`, whose jobs have all been done without a failure."""
     _FILE.unlink(missing_ok=True)
     paths = [path for run in dag.plan.runs for path in dag.captures_of(run)]
-    found = [entry for path in paths for entry in read_capture(path).get("sources", ())]
+    records = [*map(read_capture, paths)]
+    found = [entry for record in records for entry in record.get("sources", ())]
     sources = {entry["path"]: _state(Path(entry["path"])) for entry in found}
+    variables = {name for record in records for name in record.get("variables", ())}
     results = _results(dag)
     # After their states: what was edited meanwhile makes captures stale, and so does this.
     if not Dag(dag.plan).changed_sources():
-        kept = _Completed(plan=_hash_of(dag.plan), results=results, sources=sources)
+        kept = _Completed(
+            plan=_hash_of(dag.plan),
+            results=results,
+            sources=sources,
+            variables=_variables(variables),
+        )
         write_cached(_FILE, msgspec.json.encode(kept))
 
 
@@ -76,6 +86,7 @@ def is_unchanged(dag: Dag) -> bool:
     return (
         kept.plan == _hash_of(dag.plan)
         and all(_state(Path(path)) == state for path, state in kept.sources.items())
+        and _variables(kept.variables) == kept.variables
         and kept.results == _results(dag)
     )
 
@@ -100,6 +111,12 @@ def is_whole(argv: Sequence[str]) -> bool:
 
 def _hash_of(plan: Plan) -> str:
     return hashlib.sha256(msgspec.json.encode(plan)).hexdigest()
+
+
+def _variables(names: Iterable[str]) -> dict[str, str]:
+    """Return the hashes of the variables with these `names`, and of those of libraries, now."""
+    every = sorted({*names, *program_variables.of_libraries()})
+    return {name: program_variables.hashed(name) for name in every}
 
 
 def _results(dag: Dag) -> str:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import socket
 from dataclasses import asdict
 from pathlib import Path
 
@@ -101,6 +102,15 @@ def test_a_capture_of_files_that_have_changed_is_made_again(captured, change, nu
     assert attempts.number(captured, "baseline") == number
     assert attempts.changes(json.loads(captured.read_text())) == reasons
     assert Attempts(keeps_old_code=True).number(captured, "baseline") == 2
+
+
+def test_a_capture_with_another_variable_is_made_again(captured, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    record = json.loads(captured.read_text())
+    record |= {"machine": {"hostname": socket.gethostname()}, "variables": {"OMP_NUM_THREADS": ""}}
+    assert Attempts().changes(record) == [
+        "the variable OMP_NUM_THREADS has changed since it was captured"
+    ]
 
 
 def test_a_file_that_was_edited_while_it_ran_makes_a_capture_stale(captured):

@@ -39,7 +39,7 @@ def template(tmp_path_factory):
         (run / "analyze/steps.json").write_text('{"step_ms": 10}')
         for path in (run / TABLE, run / "logs/a.log", folder / "results/report.html"):
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("made")
+            path.write_text("made by profkit")
         dags.load([f"imports=[{name}]"])
     return folder, name
 

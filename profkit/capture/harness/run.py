@@ -176,7 +176,7 @@ def _write_record(job: Job, about: dict[str, Any], ranks: Sequence[Rank]) -> Non
         "profiled": job.profiled(ranks),
         **({"raw": raw} if (raw := scratch.record(out)) else {}),
         **({"chosen_ranks": job.spec.chosen} if job.spec.chosen else {}),
-        "sources": sources.collect(out, begun_ns),
+        **sources.described(out, begun_ns, job.environment, job.added_variables),
         "files": capture_json.files(out),
         "machine": software_and_hardware.machine(),
         "versions": software_and_hardware.versions(job.tool),

@@ -13,14 +13,15 @@ import shlex
 import sys
 import sysconfig
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import profkit
 from profkit.capture.base import Rank
 from profkit.capture.harness.ranks.opened_files import OpenedFiles
 from profkit.capture.harness.record import rank_warnings
+from profkit.core import program_variables
 from profkit.core.checksums import sha256, version
 
 if TYPE_CHECKING:
@@ -161,6 +162,18 @@ def _is_generated(path: Path, start_ns: int) -> bool:
         return False
     written_s = int.from_bytes(compiled.read_bytes()[_PYC_SOURCE_S], "little")
     return written_s >= start_ns // 1_000_000_000
+
+
+def described(
+    out: Path, begun_ns: int, environment: Mapping[str, str], added: Iterable[str]
+) -> dict[str, Any]:
+    """Return what a capture depends on beside its settings: `collect`, and environment variables.
+
+    `environment` is what its command starts with, `added` what its settings say of that.
+    """
+    found = collect(out, begun_ns)
+    variables = program_variables.captured(environment, added, found)
+    return {"sources": found, "variables": variables}
 
 
 def collect(out: Path, begun_ns: int) -> list[dict[str, str]]:
