@@ -1,5 +1,7 @@
 """Dense gradients of large tables: all rows of an embedding updated where few were looked up."""
 
+from typing import Any
+
 import pandas as pd
 
 from profkit.core.verdict import Confidence
@@ -9,6 +11,8 @@ from profkit.patterns.base import Match, Step, pattern
 
 _LEAST_ROWS = 5_000
 _ROWS_PER_LOOKUP = 20
+_ON_LISTS = r"^aten::_(?:fused|foreach)_"
+"""Operators on lists of tensors; PyTorch records no shapes of long ones."""
 
 
 @pattern(
@@ -31,14 +35,34 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     own = update & (share > 0).to_numpy(dtype=bool)
     backward = inside(cpu_ops, dense)
     gain = time(cpu_ops, backward, kernels) + _shared(cpu_ops, own, share, kernels)
+    sparse = (
+        f"Create the table of {table[0]:,} rows with `torch.nn.{module}(..., sparse=True)` "
+        "and update it with `torch.optim.SparseAdam`: only the rows looked up are touched."
+    )
+    unused = (
+        f"No optimizer updates the table of {table[0]:,} rows: set `requires_grad_(False)` on its "
+        "weight, or give it to the optimizer."
+    )
     return Match(
         cause=cause(cpu_ops, own | backward, kernels),
-        advice=f"Create the table of {table[0]:,} rows with `torch.nn.{module}(..., sparse=True)` "
-        "and update it with `torch.optim.SparseAdam`: only the rows looked up are touched.",
+        advice=unused if _others_are_updated(cpu_ops, update, table) else sparse,
         gain_ns=gain,
         confidence=Confidence.HIGH,
         evidence={"table": str(table), "lookups_per_step": per_step(lookups, step.count)},
     )
+
+
+def _others_are_updated(cpu_ops: pd.DataFrame, update: Chosen, table: list[int]) -> bool:
+    """Tell whether all that the optimizer updates is known, and is not the `table`."""
+    given = [listed(text) for text in cpu_ops["input_shapes"][update].astype(object).unique()]
+    lists = update & having(cpu_ops, _ON_LISTS)
+    of_lists = cpu_ops["input_shapes"][lists].astype(object).unique()
+    is_known = any(given) and all(listed(text)[:1] not in ([], [[]]) for text in of_lists)
+    return is_known and not any(table in (one[:1] + _first(one)) for one in given)
+
+
+def _first(shapes: list[Any]) -> list[Any]:
+    return shapes[0] if shapes and isinstance(shapes[0], list) else []
 
 
 def _shared(

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from profkit.patterns._python_calls import spent_in
+from profkit.patterns._rows import trains
 from profkit.patterns.base import Match, Step, pattern
 
 _FUNCTIONS = r": (?:evaluate|eval_\w+|(?:run_)?validat\w+|compute_metrics|_?evaluation\w*)$"
@@ -16,7 +17,9 @@ _FUNCTIONS = r": (?:evaluate|eval_\w+|(?:run_)?validat\w+|compute_metrics|_?eval
 def match(
     python_calls: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step
 ) -> Match | None:
-    """Find functions named after evaluation in the steps that count."""
+    """Find functions named after evaluation in the steps of a training."""
+    if len(cpu_ops) and not trains(cpu_ops):
+        return None
     spent = spent_in(_FUNCTIONS, python_calls, cpu_ops, causes, step)
     if spent is None:
         return None

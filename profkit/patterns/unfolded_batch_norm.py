@@ -10,8 +10,10 @@ _FOLD = (
     "Fold them into the convolutions: `torch.nn.utils.fuse_conv_bn_eval`, or `torch.compile` with "
     "`TORCHINDUCTOR_FREEZING=1`."
 )
-_IN_EVAL = "bn_fw_inf|batch_norm_transform_input"
-"""Kernels that norms have once `model.eval()` was called."""
+_COUNT = r'^\["long int"'
+_MOSTLY = 0.5
+_IN_TRAINING = "bn_fw_tr|batch_norm_collect_statistics"
+"""Kernels that norms have until `model.eval()` is called."""
 
 
 @pattern(
@@ -25,14 +27,20 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
         return None
     chosen = inside(cpu_ops, norms)
     where = place(cpu_ops, norms)
-    is_in_eval = having(kernels, _IN_EVAL).any()
+    is_in_training = having(kernels, _IN_TRAINING).any() or _count_batches(cpu_ops, norms)
     return Match(
         cause=cause(cpu_ops, chosen, kernels),
-        advice=_FOLD if is_in_eval else f"For inference call `model.eval()`. {_FOLD}",
+        advice=f"For inference call `model.eval()`. {_FOLD}" if is_in_training else _FOLD,
         gain_ns=time(cpu_ops, chosen, kernels),
         place=where,
         evidence={"norms_per_step": per_step(norms, step.count)},
     )
+
+
+def _count_batches(cpu_ops: pd.DataFrame, norms: Chosen) -> bool:
+    """Tell whether there is a count of batches for most of the `norms`, as training has it."""
+    counts = having(cpu_ops, r"^aten::add_$") & having(cpu_ops, _COUNT, "input_types")
+    return bool(counts.sum() > _MOSTLY * norms.sum())
 
 
 def _after_convolutions(cpu_ops: pd.DataFrame) -> Chosen:

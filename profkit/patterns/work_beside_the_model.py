@@ -19,13 +19,15 @@ from profkit.patterns._python_calls import (
     outermost,
     spent_on_cpu,
 )
-from profkit.patterns._rows import Chosen, called, equal, having, within
+from profkit.patterns._rows import Chosen, called, equal, having, trains, within
 from profkit.patterns.base import Match, Step, charged, pattern
 
 _TRAINING = rf"{MODEL}|torch/optim/|torch/utils/data/|torch/nn/utils/"
 _MANY, _SHORT_NS = 200, 100_000
 _MOSTLY, _ALMOST_ALL = 0.5, 0.95
 _FOR_MANY = "in a loop: call few on whole batches, with a further dimension or `torch.vmap`."
+_SELDOM = "Do this less often than in every step, or make it cheaper"
+_ONCE = "Do this once, before the first request, or make it cheaper"
 _PHASES = r"^(?:forward|backward|Optimizer\.step#.*)$"
 
 
@@ -73,7 +75,7 @@ def match(
             advice=f"{spent.place} calls {count:,} operators per step, short ones "
             f"{loop_advice(cpu_ops, chosen) if is_update else _FOR_MANY}"
             if are_many
-            else f"Do this less often than in every step, or make it cheaper: {spent.place} runs "
+            else f"{_SELDOM if trains(cpu_ops) else _ONCE}: {spent.place} runs "
             "outside of the calls of modules, backward and optimizer.",
             gain_ns=spent.gain_ns,
             place=spent.place,

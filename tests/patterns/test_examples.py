@@ -93,6 +93,23 @@ def test_a_table_of_bags_is_one_of_embeddings():
     assert match.gain_ns == example.EXPECTED[1]
 
 
+@pytest.mark.parametrize(
+    ("shapes", "is_unused"),
+    [
+        ("[[[16, 16], [16]], []]", True),
+        ("[[[16, 16], [100000, 16]], []]", False),
+        ("[[], [], []]", False),
+        ("", False),
+    ],
+)
+def test_a_table_that_no_optimizer_updates_needs_no_gradient(shapes, is_unused):
+    ops = examples("dense_table_gradient").OPS[:3]
+    ops = [*ops, op(3, "aten::_fused_adam_", parent=2, input_shapes=shapes)]
+    (match,) = found(patterns()["dense_table_gradient"], cpu_ops=ops)
+    assert ("requires_grad_(False)" in match.advice) == is_unused
+    assert ("SparseAdam" in match.advice) != is_unused
+
+
 @pytest.mark.parametrize("is_next", [True, False])
 def test_workers_that_ended_with_an_epoch_were_started_anew_for_the_next(is_next):
     loader = workers_restarted.LOADER
@@ -120,13 +137,25 @@ def test_products_and_communication_of_an_optimizer_are_not_gained_by_fusing_it(
     assert (match.cause, match.gain_ns) == (alone.cause, alone.gain_ns)
 
 
-@pytest.mark.parametrize(("name", "is_said"), [("bn_fw_inf_1C11", False), ("bn_fw_tr_1C11", True)])
-def test_a_model_in_evaluation_is_not_to_be_put_into_it(name, is_said):
+@pytest.mark.parametrize(
+    ("name", "counts", "is_said"),
+    [
+        ("bn_fw_inf_1C11", False, False),
+        ("bn_fw_tr_1C11", False, True),
+        ("", True, True),
+        ("", False, False),
+    ],
+)
+def test_a_model_in_evaluation_is_not_to_be_put_into_it(name, counts, is_said):
     ops = examples("unfolded_batch_norm").FOUND["cpu_ops"]
-    kernels = [kernel(2, name, 90_000)]
-    (match,) = found(patterns()["unfolded_batch_norm"], cpu_ops=ops, kernels=kernels)
+    norms = [row["op"] for row in ops if row["name"] == "aten::batch_norm"]
+    ops = [row | {"charged_ns": 90_000} for row in ops]
+    if counts:
+        ops += [op(900 + n, "aten::add_", input_types='["long int","Scalar"]') for n in norms]
+    given = {"kernels": [kernel(2, name, 90_000)]} if name else {}
+    (match,) = found(patterns()["unfolded_batch_norm"], cpu_ops=ops, **given)
     assert ("model.eval()" in match.advice) == is_said
-    assert "Fold them into the convolutions" in match.advice
+    assert "old them into the convolutions" in match.advice
 
 
 @pytest.mark.parametrize(("slowdown", "is_found"), [(1.0, False), (2.0, True)])

@@ -1,6 +1,6 @@
 """Examples of `evaluation_in_steps`."""
 
-from tests.patterns.recorded import causes, python
+from tests.patterns.recorded import causes, op, python
 
 CALLED = "train.py(40): evaluate"
 
@@ -11,5 +11,9 @@ FOUND = {
 EXPECTED = ("gpu_idle.python", 80_000, "torch.inference_mode()")
 PASSED = {
     "the model's eval": {"python_calls": [python(0, 90_000, "module.py(2500): eval")]},
+    "a search that evaluates positions, and trains nothing": {
+        **FOUND,
+        "cpu_ops": [op(0, "aten::linear")],
+    },
     "a busy GPU": {**FOUND, "causes": causes(("gpu_idle", 0.001, ""))},
 }
