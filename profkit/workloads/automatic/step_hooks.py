@@ -25,7 +25,7 @@ from profkit.workloads.automatic.forward_passes import ForwardPasses
 from profkit.workloads.automatic.step_ends import Round, StepEnds, StepKind
 
 _ENGINES = "deepspeed.runtime.engine"
-_MANY_PASSES = 1000
+_MANY_PASSES, _MANY_IN_TRAINING = 1_000, 100_000
 """An evaluation before a training has fewer, mostly: after as many, none is waited for."""
 
 _COMPILED = r"Using `torch\.compile\(module\)` when there are global hooks"
@@ -37,7 +37,8 @@ class StepHooks(ExitStack):
     Training: a step ends when an optimizer has stepped, or when a GradScaler has skipped that for
     infinite gradients. Optimizers inside an optimizer or inside DeepSpeed's engine are parts of
     its step. Inference: each call of the outermost module with weights is a step, on any thread, as
-    servers answer on several; also behind `_MANY_PASSES` in which an optimizer has not stepped.
+    servers answer on several; also behind `_MANY_PASSES` in which an optimizer has not stepped, or
+    `_MANY_IN_TRAINING` if the module is in training, as one that plays many moves for each update.
     With neither, as where tensors are updated by hand, a step ends with each backward pass.
 
     Steps of a training are those of one thread: the one that makes the model, or another one that
@@ -55,6 +56,7 @@ class StepHooks(ExitStack):
         self.first_passes = 0
         self.unstepped_passes = 0
         """Calls of a model, while there is an optimizer that has made no step."""
+        self.waits_for_optimizer = True
         self.step_ends = StepEnds(expected_round, has_rounds=self.is_training)
         self.passes = ForwardPasses()
         self.open: list[object] = []
@@ -251,7 +253,7 @@ class StepHooks(ExitStack):
         self._find_engine()
         self._catch_up()
         if self.kind == "auto" and not (is_step or self.is_training):
-            self._count_unstepped()
+            self._count_unstepped(_MANY_IN_TRAINING if module.training else _MANY_PASSES)
         if threading.current_thread() is threading.main_thread() and not self.has_several_threads:
             self._ignore_forward()
         if is_step and self.kind == "auto":
@@ -270,11 +272,12 @@ class StepHooks(ExitStack):
             self.calling_threads.add(threading.get_ident())
             once_after(module, lambda: self._after_forward(module, phase, is_step=is_step))
 
-    def _count_unstepped(self) -> None:
+    def _count_unstepped(self, many: int) -> None:
         self.unstepped_passes += 1
-        if self.unstepped_passes == _MANY_PASSES:
+        if self.waits_for_optimizer and self.unstepped_passes >= many:
+            self.waits_for_optimizer = False
             marks.note(
-                f"The optimizer made no step in {_MANY_PASSES} forward passes: from then on each of"
+                f"The optimizer made no step in {many} forward passes: from then on each of"
                 " them counts as a step; workload.step=optimizer waits for the optimizer."
             )
 
@@ -302,7 +305,7 @@ class StepHooks(ExitStack):
 
     def _is_forward_a_step(self) -> bool:
         if self.kind == "auto":
-            waits = self.unstepped_passes < _MANY_PASSES and _is_optimizer_made()
+            waits = self.waits_for_optimizer and _is_optimizer_made()
             return not (self.is_training or waits)
         return self.kind == "forward"
 

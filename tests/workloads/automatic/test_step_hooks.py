@@ -318,7 +318,7 @@ def test_threads_that_act_with_the_model_are_no_part_of_its_training(watcher):
 
 def test_an_optimizer_that_makes_no_step_in_many_passes_is_waited_for_no_more(watcher, monkeypatch):
     monkeypatch.setattr(step_hooks, "_MANY_PASSES", 3)
-    model = network()
+    model = network().eval()
     optimizer = optim.SGD(model.parameters(), lr=0.1)
     with StepHooks("auto"), torch.no_grad():
         for _ in range(5):
@@ -333,6 +333,21 @@ def test_an_optimizer_that_makes_no_step_in_many_passes_is_waited_for_no_more(wa
                 lost(model).backward()
             optimizer.step()
         assert (marks.steps_seen(), hooks.unstepped_passes) == (steps, 0)
+
+
+def test_many_moves_of_a_model_in_training_are_played_before_its_update(watcher, monkeypatch):
+    monkeypatch.setattr(step_hooks, "_MANY_PASSES", 3)
+    model = network()
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    with StepHooks("auto"):
+        for _ in range(2):
+            with torch.no_grad():
+                for _ in range(5):
+                    lost(model)
+            lost(model).backward()
+            optimizer.step()
+    assert marks.steps_seen() == 2
+    assert watcher.notes == []
 
 
 @pytest.mark.usefixtures("watcher")
