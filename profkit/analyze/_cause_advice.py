@@ -194,9 +194,10 @@ def _locked(cause: Cause) -> str:
 
 
 def _in_call(cause: Cause) -> str:
-    call = cause.evidence.get("call", "a call")
+    call = str(cause.evidence.get("call", "a call"))
+    less = "ask for all at once" if call.startswith("recv") else "leave it out"
     return (
-        f"{at_place(cause, f'`{call}` waits')}: leave it out, or do it in another thread or "
+        f"{at_place(cause, f'`{call}` waits')}: {less}, or do it in another thread or "
         "process while the step computes."
     )
 

@@ -743,6 +743,8 @@ SERVING = "serve.py(9): main;socketserver.py(233): serve_forever;<built-in funct
 WORKER = (
     "multiprocessing/managers.py(822): _callmethod;connection.py(9): recv;<built-in function read>"
 )
+ASKING = "serve.py(4): look_up;socket.py(706): readinto;<built-in function recv_into>"
+LOOP = "serve.py(30): main;asyncio/base_events.py(1922): _run_once"
 QUEUE = "thread.py(81): _worker;<built-in function get>"
 
 
@@ -757,6 +759,10 @@ QUEUE = "thread.py(81): _worker;<built-in function get>"
         ("serve.py(4): answer", SERVING, 0, False),
         ("", SERVING, 1, False),
         (QUEUE, "load.py(5): fetch;<built-in function poll>", 0, False),
+        (ASKING, SERVING, 0, False),
+        (f"{LOOP};serve.py(9): rank;{ASKING}", SERVING, 0, False),
+        (f"{LOOP};selectors.py(4): select;<built-in function select>", "", 0, True),
+        ("thread.py(3): run;serve.py(2): serve;<built-in function recv>", SERVING, 0, True),
     ],
     ids=[
         *(
@@ -767,6 +773,7 @@ QUEUE = "thread.py(81): _worker;<built-in function get>"
             "a worker process",
         ),
         *("a thread runs Python", "the server is at work", "it waits for something else"),
+        *("asks a service", "asks one in a loop of events", "its loop", "waits for its client"),
     ],
 )
 def test_a_server_that_nothing_asks_waits_for_requests(own, server, share, waits):

@@ -667,6 +667,11 @@ def test_what_sleeps_waits_and_the_first_words_say_so():
     assert found.headline == "Waiting in sleep 80 of 100 ms per step: train.py(3): load."
     assert verdict_text.lines(found)[0] == found.headline
     assert found.actions[0].advice.startswith("`sleep` waits in train.py(3): load: leave it out")
+    about = {"waiting_in_call": ("serve.py(3): look_up", {"call": "recv_into"})}
+    found = on({"cpu_operators": 20, "waiting_in_call": 80}, about=about)
+    assert "`recv_into` waits in serve.py(3): look_up: ask for all at once" in (
+        found.actions[0].advice
+    )
 
 
 def test_an_empty_queue_is_blamed_on_the_thread_that_fills_it():

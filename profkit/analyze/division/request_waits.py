@@ -11,6 +11,7 @@ from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.glob_match import named
 from profkit.analyze.shared.intervals import Intervals
+from profkit.tables.python_frames import own_line
 
 NO_REQUEST = "waiting_for_requests"
 
@@ -30,6 +31,11 @@ _WAITS = re.compile(
 )
 """Stacks of a thread that waits for anything, or has ended."""
 
+_ASKS = re.compile(
+    r"(?:<built-in \w+ (?:recv\w*|connect|send\w*)|ssl\.py\(\d+\): \w+;<built-in \w+ read)\b[^;]*$"
+)
+"""Stacks of a thread that talks to another program."""
+
 _MOSTLY = 0.5
 
 
@@ -38,17 +44,22 @@ def without_requests(rank: RecordedRank, in_call: Intervals) -> Intervals:
 
     That is what of `in_call`, the time in which the program's thread waits in a call, is in a loop
     of a server. And it is from half way before to half way after a look at its threads at which all
-    waited, one of them for clients, where they ran together for less than half of the time.
+    waited, one of them for clients, where they ran together for less than half of the time. Nothing
+    is while a function of the program that the loop calls waits for the answer of another service.
     """
     if rank.samples.empty or bool((rank.ops["forward"] >= 0).any()):
         return intervals.nothing()
     loops = named(rank.python["name"], lambda name: _SERVES.search(name) is not None)
     own = intervals.intersection(in_call, union_of_rows(rank.python, loops))
-    return intervals.union(np.concatenate((own, _all_wait(rank))))
+    all_wait, asks = _looked_at(rank)
+    asked_ns = intervals.total(intervals.intersection(own, asks))
+    if asked_ns > _MOSTLY * intervals.total(own):  # the loop is around the waiting for a service
+        own = intervals.nothing()
+    return intervals.difference(intervals.union(np.concatenate((own, all_wait))), asks)
 
 
-def _all_wait(rank: RecordedRank) -> Intervals:
-    """Return when all threads waited, one of them for clients."""
+def _looked_at(rank: RecordedRank) -> tuple[Intervals, Intervals]:
+    """Return when all threads waited, one of them for clients, and when one asked a service."""
     columns = ["tid", "time_ns", "cpu_ns", "queued_ns", "stack"]
     rows = pd.concat([rank.samples[columns], rank.threads[columns]], ignore_index=True)
     stacks = rows["stack"].astype(object)
@@ -57,17 +68,27 @@ def _all_wait(rank: RecordedRank) -> Intervals:
     rows["serves"] = stacks.map(
         {stack: bool(_CLIENTS.search(text)) for stack, text in known.items()}
     )
-    looks = rows.groupby("time_ns", sort=True).agg({"waits": "all", "serves": "any"})
+    rows["asks"] = stacks.map({stack: _asks(text) for stack, text in known.items()})
+    how = {"waits": "all", "serves": "any", "asks": "any"}
+    looks = rows.groupby("time_ns", sort=True).agg(how)
     times = looks.index.to_numpy(np.int64)
     is_idle = (looks["waits"] & looks["serves"]).to_numpy(bool)
+    is_asking = looks["asks"].to_numpy(bool)
     before, after = times[:-1], times[1:]
     halfway = before + (after - before) // 2
     is_quiet = np.diff(_ran_ns(rows, times)) < _MOSTLY * (after - before)
-    spans = (
-        np.column_stack((before, halfway))[is_quiet & is_idle[:-1]],
-        np.column_stack((halfway, after))[is_quiet & is_idle[1:]],
-    )
-    return intervals.union(np.concatenate(spans))
+    first, second = np.column_stack((before, halfway)), np.column_stack((halfway, after))
+    idle = np.concatenate((first[is_quiet & is_idle[:-1]], second[is_quiet & is_idle[1:]]))
+    asking = np.concatenate((first[is_asking[:-1]], second[is_asking[1:]]))
+    return intervals.union(idle), intervals.union(asking)
+
+
+def _asks(stack: str) -> bool:
+    """Say whether a function of the program, which no server's own loop is, asks a service."""
+    if not _ASKS.search(stack):
+        return False
+    *_, since_loop = _SERVES.split(stack)
+    return bool(own_line(since_loop))
 
 
 def _ran_ns(rows: pd.DataFrame, times: NDArray[np.int64]) -> NDArray[np.float64]:
