@@ -203,9 +203,13 @@ def _matches(
     """
     lacking = [name for name in _SAMPLED if known[name] is None]
     known = {**known, **{name: schema.frame(name) for name in lacking}}
+    ranks = len(set(rows["rank"]))
+    if seen.is_one_host:  # workers that a program starts itself know nothing of each other
+        on_host = known["processes"]["ranks_on_host"].clip(lower=ranks)
+        known["processes"] = known["processes"].assign(ranks_on_host=on_host)
     own, shown = (causes[causes["rank"] == one.rank.where[0]] for causes in (traced, rows))
     slowdown = seen.slowdown.value if seen.slowdown else 1.0
-    found = matches(one.rank, one.time, own, known, len(set(rows["rank"])), slowdown)
+    found = matches(one.rank, one.time, own, known, ranks, slowdown)
     return matches_without_overhead(found, shown)
 
 

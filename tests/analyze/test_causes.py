@@ -785,6 +785,22 @@ def test_a_server_that_nothing_asks_waits_for_requests(own, server, share, waits
         assert found.get("python", {"ms_per_step": 0})["ms_per_step"] < 0.1
 
 
+@pytest.mark.parametrize(("hosts", "threads"), [(("a", "a"), 4), (("a", "b"), 0)])
+def test_workers_of_one_host_share_its_cores_though_none_knows_of_the_others(hosts, threads):
+    both = {
+        name: [row | {"rank": rank} for rank in (0, 1) for row in CPU[name]]
+        for name in ("steps", "cpu_ops")
+    }
+    process = {"rank": 0, "start_ns": ORIGIN_NS, "end_ns": ORIGIN_NS + 2_000 * US, "cores": 2}
+    process |= {"ranks_on_host": 1, "operator_threads": 2, "queued_ns": 1_000 * US}
+    process |= {"cpu_ns": 900 * US, "involuntary_switches": 9, "repeat": 0}
+    where = [{"rank": rank, "repeat": 0, "host": host} for rank, host in enumerate(hosts)]
+    samples = looked_at("train.py(4): step", 0, queued_share=0.5)
+    result = divided(**both, samples=samples, processes=[process], hosts=where)
+    found = [row for row in rows(result, "matches") if row["pattern"] == "oversubscribed_cores"]
+    assert [json.loads(row["evidence"])["threads"] for row in found] == [threads] * bool(threads)
+
+
 def test_a_server_of_one_thread_waits_for_requests_and_in_no_call():
     working = {**looked_at("serve.py(4): answer", 1)[0], "time_ns": ORIGIN_NS + 600 * US}
     samples = [row for row in looked_at(SERVING, 0) if row["time_ns"] >= ORIGIN_NS + 700 * US]
