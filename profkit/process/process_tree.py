@@ -60,6 +60,22 @@ def kill_marked(token: str) -> None:
         psutil.wait_procs(processes, timeout=1)
 
 
+def works(pid: int) -> bool:
+    """Say whether a process, or one below it, runs or waits for a disk at this moment."""
+    try:
+        processes = [process := psutil.Process(pid), *_below(process)]
+    except psutil.NoSuchProcess:
+        return False
+    return any(map(_is_at_work, processes))
+
+
+def _is_at_work(process: psutil.Process) -> bool:
+    try:
+        return process.status() in (psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP)
+    except psutil.NoSuchProcess:
+        return False
+
+
 def _descendants(spared: set[int]) -> set[psutil.Process]:
     found: set[psutil.Process] = set()
     for child in psutil.Process().children():

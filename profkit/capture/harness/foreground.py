@@ -26,6 +26,9 @@ ENDED_EARLY = "ended_early"
 _QUIET_S = 120.0
 """Longer than other processes take to write what they recorded, when all were ended at once."""
 
+_IDLE_S = 15.0
+"""The same where all of them sleep."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Foreground:
@@ -61,16 +64,22 @@ class Foreground:
         return bool(self.end) and Path(self.end).exists()
 
     @property
-    def is_left_waiting(self) -> bool:
-        """Whether what is left of the command only waits for a process that was ended early.
+    def has_ended_early(self) -> bool:
+        """Whether a process was ended after the steps asked for."""
+        return bool(self.folder) and (Path(self.folder) / ENDED_EARLY).exists()
 
-        Nothing was printed, and no step made, for a while since.
+    def is_left_waiting(self, worked_s: float) -> bool:
+        """Say whether what is left of the command only waits for a process that was ended early.
+
+        Nothing was printed, and no step made, for a while since; `worked_s` is when one of its
+        processes was last seen at work.
         """
-        if not self.folder or not (Path(self.folder) / ENDED_EARLY).exists():
+        if not self.has_ended_early:
             return False
         newest = 0.0
         with os.scandir(self.folder) as entries:
             for entry in entries:
                 with suppress(FileNotFoundError):  # it was just renamed
                     newest = max(newest, entry.stat().st_mtime)
-        return time.time() - newest > _QUIET_S
+        now = time.time()
+        return now - newest > _QUIET_S or now - max(newest, worked_s) > _IDLE_S

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 # Memory can fill by gigabytes a second.
 _PERIOD_S = 0.2
+_LEFT = (
+    b"profkit: the rest of the command waits for a process that was ended after its steps, and is"
+    b" interrupted; --all lets all of it run to its end\n"
+)
 # What was recorded is written meanwhile.
 _END_S = 60.0
 _NO_TERMINAL = Foreground()
@@ -124,12 +128,16 @@ def _wait(
     """Wait for the end of `process`; kill it after `timeout_s` or for a reason to stop."""
     deadline, stopped = time.monotonic() + timeout_s, ""
     is_ending = is_left = False
+    worked_s = time.time()
     while (left_s := deadline - time.monotonic()) > 0 and not (stopped := stop_reason()):
-        is_left = is_left or (not is_ending and foreground.is_left_waiting)
-        is_to_end = is_left or foreground.is_to_end
-        if not is_ending and is_to_end and isinstance(process, subprocess.Popen):
-            is_ending, deadline = True, time.monotonic() + _END_S
-            os.killpg(process.pid, signal.SIGINT)
+        if isinstance(process, subprocess.Popen) and not is_ending:
+            if foreground.has_ended_early and process_tree.works(process.pid):
+                worked_s = time.time()
+            is_left = foreground.is_left_waiting(worked_s)
+            if is_left or foreground.is_to_end:
+                is_ending, deadline = True, time.monotonic() + _END_S
+                os.write(output.descriptor, _LEFT if is_left else b"")
+                os.killpg(process.pid, signal.SIGINT)
         try:
             exit_code = process.wait(min(left_s, _PERIOD_S))
             # What the program has to say of being interrupted is no failure of its own.

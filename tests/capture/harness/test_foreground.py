@@ -1,6 +1,10 @@
 """A command that somebody waits for at a terminal."""
 
 import os
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 
 import pytest
@@ -8,6 +12,8 @@ import pytest
 from profkit.capture.harness import foreground
 from profkit.capture.harness.foreground import END, ENDED_EARLY, INPUT, OUTPUT, Foreground
 from profkit.capture.harness.launch import launch
+from profkit.process import process_tree
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -56,13 +62,17 @@ def test_a_command_whose_processes_go_on_is_not_left_waiting(tmp_path):
     steps.touch()
     age(steps, 1000)
     left = Foreground(folder=str(tmp_path))
-    assert not left.is_left_waiting
+    now = time.time()
+    assert not left.is_left_waiting(now)
     early.touch()
-    assert not left.is_left_waiting
+    assert not left.is_left_waiting(now)
     age(early, 1000)
-    assert left.is_left_waiting
+    assert left.is_left_waiting(now)
+    age(early, -980)  # 20 s ago
+    assert left.is_left_waiting(0)
+    assert not left.is_left_waiting(now)
     steps.write_text("[1, 2]")
-    assert not left.is_left_waiting
+    assert not left.is_left_waiting(0)
 
 
 def test_what_only_waits_for_a_process_that_was_ended_early_is_interrupted(
@@ -74,4 +84,17 @@ def test_what_only_waits_for_a_process_that_was_ended_early_is_interrupted(
         f"trap 'echo left; exit 7' INT; touch {early}; while :; do sleep 0.1; done", early.parent
     )
     assert (ended.exit_code, ended.timed_out, ended.interrupted) == (0, False, False)
-    assert (tmp_path / "capture.log").read_text() == "left\n"
+    said, left = (tmp_path / "capture.log").read_text().splitlines()
+    assert said.startswith("profkit: the rest of the command waits for a process that was ended")
+    assert left == "left"
+
+
+def test_a_process_that_computes_is_at_work_and_one_that_sleeps_is_not():
+    for code, expected in (("while True: pass", True), ("import time; time.sleep(99)", False)):
+        # Behind a shell, as programs are started in scripts.
+        command = ["sh", "-c", f"{sys.executable} -c '{code}'; true"]
+        with subprocess.Popen(command, start_new_session=True) as process:
+            try:
+                until(lambda: process_tree.works(process.pid) == expected)  # noqa: B023
+            finally:
+                os.killpg(process.pid, signal.SIGKILL)
