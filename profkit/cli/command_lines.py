@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+from profkit.capture.harness.hosts import start_hosts
 from profkit.capture.harness.job import Job, prepare
 from profkit.capture.harness.spec import Spec
 from profkit.core.formatting import counted
@@ -14,11 +15,14 @@ from profkit.planning.model import Plan, Run
 def command_lines(plan: Plan, run: Run) -> Iterator[str]:
     """Yield how each tool of `run` is started, also one that is not installed here."""
     for tool in run.tools:
-        job = prepare(_spec(run, tool), plan.run_settings)
+        spec = _spec(run, tool)
+        job = prepare(spec, plan.run_settings)
         repeats = plan.tools[tool].repeats
         yield f"  {tool}, {counted(repeats, 'time')}:" if repeats > 1 else f"  {tool}:"
         if reason := job.unavailable_reason():
             yield f"    cannot run here: {reason}"
+        if starting := start_hosts.starting_command(spec):
+            yield f"    on each host, by {shlex.join(starting)}; on the first:"
         yield from (f"    {line}" for line in _lines(job))
 
 

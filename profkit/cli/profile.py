@@ -18,6 +18,7 @@ from profkit.planning.command_line import as_override
 from profkit.workloads.runtime import command_words
 
 _INPUT = 0
+_OF_HOSTS = {"launcher.nnodes", "launcher.across", "launcher.hosts"}
 _ENOUGH_STEPS = 20
 """Steps after which the program is ended: some to warm up, those that are recorded, and others to
 compare their time with."""
@@ -112,6 +113,12 @@ def overrides(
         raise ConfigError(
             f"{' '.join(sorted(taken))}: what profile runs is the command behind --",
             hint="profkit run runs other workloads",
+        )
+    if "launcher" not in keys and (of_hosts := keys & _OF_HOSTS):
+        raise ConfigError(
+            f"{' '.join(sorted(of_hosts))}: the command behind -- starts its ranks itself, on all"
+            " hosts",
+            hint="say it there: profkit profile -- torchrun --nnodes 2 --nproc-per-node 8 train.py",
         )
     defaults = {"launcher": "command"}
     if not is_whole:

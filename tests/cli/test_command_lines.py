@@ -49,3 +49,11 @@ def test_a_tool_around_each_rank_is_shown_beside_the_launcher(printed):
     assert wrapper.startswith("each rank: ")
     assert "--period-s=5" in wrapper
     assert later == "each rank: py-spy dump --json --pid PID"
+
+
+def test_what_starts_a_capture_on_each_host_is_shown(printed):
+    hosts = ("launcher.nnodes=2", "launcher.across=srun", "world_size=4")
+    start, line = printed("tool=[baseline]", "repeats=1", *hosts)["baseline"]
+    assert start.startswith("on each host, by srun --nodes=2 --ntasks=2 ")
+    assert start.endswith("; on the first:")
+    assert "--node-rank=0" in line

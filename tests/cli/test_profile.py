@@ -60,8 +60,10 @@ def test_a_sweep_puts_its_values_into_the_command_and_into_the_names(plan):
     assert {run.behaviour["world_size"] for run in made.runs} == {2}
 
 
-@pytest.mark.parametrize("given", ["workload=train", "workload.command=x.py", "imports=[x]"])
-def test_another_workload_is_refused(given):
+@pytest.mark.parametrize(
+    "given", ["workload=train", "workload.command=x.py", "imports=[x]", "launcher.nnodes=2"]
+)
+def test_another_workload_or_launcher_is_refused(given):
     with pytest.raises(ConfigError, match="the command behind --"):
         overrides([given], COMMAND, is_whole=False, is_thorough=False)
 
