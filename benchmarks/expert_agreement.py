@@ -107,7 +107,7 @@ def shown(path: Path, kind: str) -> tuple[Verdict | None, list[bool]]:
             unpacked.write_bytes(gzip.decompress(path.read_bytes()))
             path = unpacked
         try:
-            with unkept_run([path]) as (run, _):
+            with unkept_run([path]) as (run, *_):
                 return verdict_on(RunFolder(run)), list(step_sums(run))
         except ProfkitError as error:
             print(f"{path}: {error}")

@@ -76,7 +76,7 @@ class Outcome:
             for process in ranks:
                 process.join()
             paths = [Path(folder, f"rank{rank}.json") for rank in range(added.ranks)]
-            with unkept_run(paths) as (made, _):
+            with unkept_run(paths) as (made, *_):
                 self.causes = result.read(made / "analyze/causes.json").result
             self.measured = json.loads(Path(folder, "measured0.json").read_text())
 

@@ -135,6 +135,8 @@ def run_named(name: str) -> RunFolder:
             f"{len(begun)} runs have names that begin with {name!r}", hint=_listed(sorted(begun))
         )
     hint = nearest(name, folders) if folders else "there is no run here: profkit profile makes one"
+    if "://" in name:
+        hint = "download it first: profkit reads files of this machine"
     raise InputError(f"no run or file is called {name!r}", hint=hint)
 
 

@@ -1,10 +1,12 @@
 """Runs made of files that a user brings along: found, ranked and put into the result tree."""
 
+import gzip
 import hashlib
 import json
 import os
 import re
 import shutil
+import zlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -27,6 +29,9 @@ from profkit.planning.imported_files import equal_content, links, related, unusa
 _RANK = re.compile(r"(?:rank|worker)[-_]?(\d{1,6})(?!\d)", re.IGNORECASE)
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
 _START_BYTES = 16
+_GZIP = b"\x1f\x8b"
+_SPACE = b"\xef\xbb\xbf \t\r\n"
+"""A mark of UTF-8 counts as some."""
 _DIGITS = re.compile(r"([^\d]*)(\d*)")
 
 
@@ -75,7 +80,12 @@ def kind_of(path: Path) -> tuple[str, Importable]:
             start = file.read(_START_BYTES)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    if begun := [kind for kind in kinds if start.startswith(kind[1].begins)]:
+    is_packed = start.startswith(_GZIP)
+    inside = _unpacked(path) if is_packed else start.lstrip(_SPACE)
+    if begun := [kind for kind in kinds if inside.startswith(kind[1].begins)]:
+        kind = begun[0][1]
+        if is_packed and not any(pattern.endswith(".gz") for pattern in kind.patterns):
+            raise InputError(f"{path}: a {kind.word} in gzip", hint="unpack it first: gunzip")
         return begun[0]
     for tool, kind in kinds:
         if not kind.begins:
@@ -84,6 +94,13 @@ def kind_of(path: Path) -> tuple[str, Importable]:
                 return tool, kind
     words = ", ".join(kind.word for _, kind in kinds)
     raise InputError(f"{path}: none of the recordings that profkit reads: {words}")
+
+
+def _unpacked(path: Path) -> bytes:
+    """Return the first bytes in a gzip file that are no space, none if it is damaged."""
+    with suppress(OSError, EOFError, zlib.error), gzip.open(path) as file:
+        return file.read(_START_BYTES).lstrip(_SPACE)
+    return b""
 
 
 def kinds_in(folder: Path) -> list[tuple[str, Importable]]:

@@ -1,5 +1,6 @@
 """The answer in the terminal, on runs and on files that were never imported."""
 
+import gzip
 import json
 import os
 import pickle
@@ -115,6 +116,23 @@ def test_of_a_folder_with_files_of_several_kinds_it_is_said_which_are_shown(fold
     assert last == "All of it as a report: profkit import snapshot 'of a run'"
     assert main(["show", "of a run/c.sqlite"]) == 0
     assert "not shown" not in capsys.readouterr().out
+
+
+def test_a_packed_trace_is_known_by_what_is_in_it(folder, capsys):
+    write_trace(folder / "t.json", 0)
+    (folder / "plain").write_bytes(gzip.compress(b"\n" + (folder / "t.json").read_bytes()))
+    assert main(["show", "plain"]) == 0
+    assert "profkit import trace plain" in capsys.readouterr().out
+    write_snapshot(folder / "s.pickle")
+    (folder / "s").write_bytes(gzip.compress((folder / "s.pickle").read_bytes()))
+    assert main(["show", "s"]) == 1
+    assert "s: a snapshot in gzip\n  hint: unpack it first" in capsys.readouterr().err
+
+
+def test_what_lies_elsewhere_is_to_be_downloaded(folder, capsys):
+    del folder
+    assert main(["show", "https://example.org/t.json"]) == 1
+    assert "download it first" in capsys.readouterr().err
 
 
 def test_all_files_that_were_read_are_to_be_imported(folder, capsys):
