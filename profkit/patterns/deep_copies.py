@@ -3,6 +3,7 @@
 import pandas as pd
 
 from profkit.patterns._python_calls import spent_in
+from profkit.patterns._rows import trains
 from profkit.patterns.base import Match, Step, pattern
 
 _FUNCTIONS = r"copy\.py\(\d+\): (?:deepcopy|_deepcopy_\w+|_reconstruct)$|: (?:load_)?state_dict$"
@@ -23,7 +24,10 @@ def match(
     return Match(
         cause=spent.cause,
         advice="Average weights with `torch.optim.swa_utils.AveragedModel` "
-        "or copy them every 100 steps; `copy.deepcopy(model)` walks every tensor in Python.",
+        "or copy them every 100 steps; `copy.deepcopy(model)` walks every tensor in Python."
+        if trains(cpu_ops) or cpu_ops.empty
+        else "Load or copy the model once, before the first request: several can use it at the "
+        "same time, as `torch.inference_mode()` changes nothing in it.",
         gain_ns=spent.gain_ns,
         place=spent.place,
         also=spent.also,

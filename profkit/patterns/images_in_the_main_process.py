@@ -3,13 +3,18 @@
 import pandas as pd
 
 from profkit.patterns._python_calls import spent_in
-from profkit.patterns._rows import having, within
-from profkit.patterns.base import Match, Step, pattern
+from profkit.patterns._rows import having, trains, within
+from profkit.patterns.base import LOADS, Match, Step, pattern
 
 _FUNCTIONS = (
     r"PIL/|torchvision/transforms|image_transforms\.py|image_processing_\w+\.py|imageio|albumentations"
     r"|zoom_shift|scipy/ndimage|decode_(?:jpeg|image)|cv2|skimage/"
 )
+_SERVED = (
+    "Decode in a pool of processes and no larger than needed (`Image.draft` before `resize`), or "
+    "prepare on the GPU: `torchvision.transforms.v2` on tensors of uint8."
+)
+"""For a program that answers requests, in which no loader hands over batches."""
 _LAYER = r"torch/autograd/function\.py\(\d+\): apply"
 
 
@@ -30,7 +35,9 @@ def match(
         return None
     return Match(
         cause=spent.cause,
-        advice="Move it into workers (`DataLoader(num_workers=4)`), or to the GPU: "
+        advice=_SERVED
+        if len(cpu_ops) and not (trains(cpu_ops) or having(python_calls, LOADS).any())
+        else "Move it into workers (`DataLoader(num_workers=4)`), or to the GPU: "
         "`torchvision.transforms.v2` on tensors of uint8, a fast image processor "
         "(`use_fast=True`).",
         gain_ns=spent.gain_ns,

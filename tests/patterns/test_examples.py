@@ -115,6 +115,23 @@ def test_a_table_that_no_optimizer_updates_needs_no_gradient(shapes, is_unused):
     assert ("SparseAdam" in match.advice) != is_unused
 
 
+@pytest.mark.parametrize(
+    ("name", "of_server", "of_training"),
+    [
+        ("deep_copies", "before the first request", "AveragedModel"),
+        ("images_in_the_main_process", "a pool of processes", "num_workers=4"),
+        ("work_beside_the_model", "before the first request", "less often than in every step"),
+    ],
+)
+def test_a_server_is_advised_as_one(name, of_server, of_training):
+    given = examples(name).FOUND
+    served = [*given.get("cpu_ops", ()), op(900, "aten::linear")]
+    trained = [*served, op(901, "autograd::engine::evaluate_function: AddmmBackward0")]
+    for ops, words in ((served, of_server), (trained, of_training)):
+        (match,) = found(patterns()[name], **given | {"cpu_ops": ops})
+        assert words in match.advice
+
+
 @pytest.mark.parametrize("is_next", [True, False])
 def test_workers_that_ended_with_an_epoch_were_started_anew_for_the_next(is_next):
     loader = workers_restarted.LOADER
