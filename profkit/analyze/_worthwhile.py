@@ -13,6 +13,8 @@ from profkit.core.verdict import Action, Cause, Confidence, Limiter
 from profkit.patterns._parameter_loops import IS_UPDATE
 
 _UNNAMED = "work_beside_the_model"
+_ALONE = ("single_rows",)
+"""Patterns on how the program is used, which say nothing where there is something to change."""
 _NO_LESS = 0.5
 _UNSURE = 0.5
 _MOSTLY = 0.5
@@ -42,7 +44,8 @@ def worthwhile(
         Confidence.MEDIUM: least_unsure_ms,
         Confidence.LOW: least_unsure_ms / _UNSURE,
     }
-    return [action for action in known if action.gain_ms >= least[action.confidence]]
+    worth = [action for action in known if action.gain_ms >= least[action.confidence]]
+    return [action for action in worth if action.pattern not in _ALONE] or worth
 
 
 def _said_once(matches: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -548,6 +548,16 @@ def test_what_helps_against_the_limiter_comes_before_a_larger_bound_elsewhere():
     assert "first" not in small.actions[0].title
 
 
+@pytest.mark.parametrize(
+    ("beside", "said"), [(10, ["x"]), (0.1, ["single_rows"]), (0, ["single_rows"])]
+)
+def test_another_use_of_the_model_is_advised_where_nothing_else_is(beside, said):
+    single = ("single_rows", *match("cpu_operators", 60)[1:])
+    others = [("x", *match("python", beside)[1:])] if beside else []
+    found = on({"cpu_operators": 70, "python": 30}, matches=[single, *others])
+    assert [action.pattern for action in found.actions] == said
+
+
 def test_what_is_sure_comes_before_what_is_not_and_gains_up_to_twice_as_much():
     times = {"cpu_operators": 60, "python": 40}
     sure, unsure = match("python", 20), match("cpu_operators", 38, confidence="low")

@@ -214,8 +214,9 @@ def _lack(out: Path, records: Sequence[ProcessRecord], replacing: str) -> str:
     if not records:
         return (
             "no process of the command imported torch where profkit could see it: check that it"
-            " runs PyTorch on this host, and neither as python -I or -E nor with a PYTHONPATH that"
-            " a script replaces"
+            " runs PyTorch on this host, waits for it (what it leaves in the background is ended"
+            " with it), and runs it neither as python -I or -E nor with a PYTHONPATH that a script"
+            " replaces"
         )
     return (
         f"{counted(len(records), 'process')} imported torch, and none made a step: call"
