@@ -8,7 +8,7 @@ from typing import Any, NotRequired, TypedDict
 
 import msgspec
 
-from profkit.capture.harness.machine import software_and_hardware
+from profkit.core import program_variables
 from profkit.core.errors import InputError
 
 # As long as a folder's name can be.
@@ -135,7 +135,7 @@ def environment(then: Manifest) -> dict[str, str]:
     shared = _shared(then)
     return {
         name: value
-        for name, value in software_and_hardware.environment(shared).items()
+        for name, value in program_variables.recorded(shared).items()
         if not _needs_a_look(name, value)
     }
 

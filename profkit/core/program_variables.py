@@ -1,9 +1,10 @@
 """Environment variables that change how a program runs: with others, a capture is another one.
 
-Those of libraries count by their names, others where the program's own files read them. Kept are
-hashes: what a value is, no record says.
+Those of libraries count by their names, others where the program's own files read them. What is
+compared are hashes; the values of those of libraries are in the record as well.
 """
 
+import fnmatch
 import hashlib
 import os
 import re
@@ -17,12 +18,22 @@ from profkit.core.secret_names import is_secret_name
 UNSET = ""
 """Stands for the hash of a variable that is not there."""
 
-_OF_LIBRARIES = re.compile(
-    r"(?:CUDA|CUBLAS|CUDNN|NCCL|TORCH|TORCHINDUCTOR|PYTORCH|TRITON|GLOO|HIP|HSA|ROCR|RCCL|MIOPEN"
-    r"|OMP|MKL|KMP|GOMP|ACCELERATE|FSDP|MALLOC)_\w+"
-    r"|NVIDIA_TF32_OVERRIDE|TOKENIZERS_PARALLELISM|PYTHONOPTIMIZE|PYTHONMALLOC|LD_PRELOAD"
+# No other value of the environment is ever written: it is full of secrets.
+_ALLOWED = (
+    *("CUDA_*", "CUBLAS_*", "CUDNN_*", "NCCL_*", "NVIDIA_TF32_OVERRIDE", "NVIDIA_VISIBLE_DEVICES"),
+    *("TORCH_*", "TORCHINDUCTOR_*", "PYTORCH_*", "TRITON_*", "GLOO_*", "UCX_*", "FI_*"),
+    *("HIP_*", "ROCR_*", "HSA_*", "RCCL_*", "MIOPEN_*"),
+    *("OMP_*", "MKL_*", "KMP_*", "GOMP_*", "OPENBLAS_NUM_THREADS", "TOKENIZERS_PARALLELISM"),
+    *("DS_ACCELERATOR", "DS_SKIP_CUDA_CHECK", "ACCELERATE_*", "FSDP_*", "HF_HUB_OFFLINE"),
+    *("PYTHONHASHSEED", "PYTHONMALLOC", "PYTHONOPTIMIZE", "PYTHONNOUSERSITE", "PYTHONGC"),
+    *("LD_PRELOAD", "MALLOC_*", "LC_ALL", "LANG", "TZ", "CONDA_DEFAULT_ENV"),
 )
-_OF_PLACES = re.compile(r"\w+_(?:DIR|HOME|PATH|CACHE|ROOT|FILE)")
+_IS_ALLOWED = re.compile("|".join(map(fnmatch.translate, _ALLOWED)))
+_OF_PLACES = re.compile(
+    r"\w+_(?:DIR|HOME|PATH|CACHE|ROOT|FILE)|LC_ALL|LANG|TZ|PYTHONNOUSERSITE|OPENBLAS_NUM_THREADS"
+)
+"""Those that say where files lie or whose machine it is, and the one that profkit sets itself."""
+
 _READS = re.compile(r"""(?:environ(?:\.get)?|getenv)\s*[\[(]\s*[rbuRBU]?["'](\w+)["']""")
 _OF_SESSIONS = re.compile(
     r"(?:SLURM|SSH|XDG|PROFKIT|CONDA|LSB|PBS|KUBERNETES|TORCHELASTIC|OMPI|PMI\w*)_\w+"
@@ -47,6 +58,15 @@ def captured(
     return {name: hashed(name, environment) for name in sorted(names)}
 
 
+def recorded(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of libraries, with their values, that may be in a record."""
+    return {
+        name: environment[name]
+        for name in sorted(environment)
+        if _IS_ALLOWED.match(name) and not is_secret_name(name)
+    }
+
+
 def changes(record: Mapping[str, Any], now: Iterable[str]) -> Iterator[str]:
     """Yield which variables are other ones than those of the capture of `record`, in words.
 
@@ -62,11 +82,8 @@ def changes(record: Mapping[str, Any], now: Iterable[str]) -> Iterator[str]:
 
 def of_libraries(environment: Mapping[str, str] = os.environ) -> list[str]:
     """Return the names of variables of libraries that change how they work."""
-    return [
-        name
-        for name in environment
-        if _OF_LIBRARIES.fullmatch(name) and not _OF_PLACES.fullmatch(name) and _counts(name)
-    ]
+    given = recorded(environment)
+    return [name for name in given if not _OF_PLACES.fullmatch(name) and _counts(name)]
 
 
 def hashed(name: str, environment: Mapping[str, str] = os.environ) -> str:

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 
+from profkit.patterns._dropout import DROPOUT
 from profkit.patterns._rows import Chosen, belonging, fitting, having, inside
 from profkit.patterns._shapes import MATRIX, operands, shape
 from profkit.patterns.base import charged
@@ -14,7 +15,6 @@ _OWN_SOFTMAX = r"^aten::exp_?$"
 """Of a program that calls no softmax: what it has in the middle of one, between two products."""
 
 _CHANGES = r"^aten::(?:mul|div|add|sub)_?$"
-_DROPOUT = r"^aten::(?:native_)?dropout_?$"
 
 MATH = r"^aten::_scaled_dot_product_attention_math"
 """The backend of the function that computes in single operators."""
@@ -92,7 +92,7 @@ def _changing(cpu_ops: pd.DataFrame) -> Chosen:
     Dropout does it too, and is a part of the fused kernel. A mask within a softmax of one's own
     looks the same.
     """
-    changes = having(cpu_ops, _CHANGES) & ~inside(cpu_ops, having(cpu_ops, _DROPOUT))
+    changes = having(cpu_ops, _CHANGES) & ~inside(cpu_ops, having(cpu_ops, DROPOUT))
     texts = cpu_ops["input_shapes"][changes].astype(object)
     changes[changes] = [_is_by_matrix(str(text)) for text in texts]
     return changes

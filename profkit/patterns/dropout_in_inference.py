@@ -2,12 +2,9 @@
 
 import pandas as pd
 
+from profkit.patterns._dropout import DRAWS, DROPOUT
 from profkit.patterns._rows import Chosen, cause, having, inside, per_step, place, time, trains
 from profkit.patterns.base import Match, Step, pattern
-
-_DROPOUT = r"^aten::(?:(?:native|feature|alpha|feature_alpha)_)?dropout_?$"
-_DRAWS = r"^aten::(?:native_dropout|bernoulli_?|_fused_dropout)$"
-"""What draws the random numbers: where nothing is dropped, none is called."""
 
 
 @pattern(
@@ -33,6 +30,6 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
 
 def _at_work(cpu_ops: pd.DataFrame) -> Chosen:
     """Choose the dropouts that draw random numbers, which are all that a model in training has."""
-    drops = having(cpu_ops, _DROPOUT)
-    draws = inside(cpu_ops, drops) & having(cpu_ops, _DRAWS)
+    drops = having(cpu_ops, DROPOUT)
+    draws = inside(cpu_ops, drops) & having(cpu_ops, DRAWS)
     return drops if draws.any() else draws

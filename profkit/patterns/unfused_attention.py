@@ -4,13 +4,13 @@ import pandas as pd
 
 from profkit.core.verdict import Confidence
 from profkit.patterns._attention_products import products_of_fused_ns, unfused
+from profkit.patterns._dropout import DRAWS
 from profkit.patterns._rows import cause, having, inside, per_step, place, time
 from profkit.patterns._shapes import shape
 from profkit.patterns.base import Match, Step, pattern
 
 _OF_MODULE = r"^aten::_native_multi_head_attention$"
 _OPERATOR = "::"
-_DROPOUT = r"^aten::(?:native_dropout|bernoulli_)$"
 
 _USE = (
     "Use `torch.nn.functional.scaled_dot_product_attention`{}: it keeps no matrix of scores in "
@@ -56,7 +56,7 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     chosen = inside(cpu_ops, between)
     staying_ns = products_of_fused_ns(cpu_ops, between, kernels)
     in_module = bool(inside(cpu_ops, having(cpu_ops, _OF_MODULE))[found].all())
-    drops = kernels.empty and (between & having(cpu_ops, _DROPOUT)).any()
+    drops = kernels.empty and (between & having(cpu_ops, DRAWS)).any()
     use = _USE_WITHOUT_DROPOUT if drops else _USE
     widest = max((shape(str(text)) for text in cpu_ops["input_shapes"][found]), default=[])
     if in_module:

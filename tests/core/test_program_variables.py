@@ -61,3 +61,18 @@ def test_what_has_changed_is_named(environment, changed, sources, monkeypatch):
     elsewhere = record | {"machine": {"hostname": "another"}}
     assert [*program_variables.changes(elsewhere, now)] == []
     assert [*program_variables.changes({"machine": HERE}, now)] == []
+
+
+def test_of_the_environment_only_what_is_allowed_is_told():
+    environment = {
+        "NCCL_DEBUG": "INFO",
+        "CUDA_VISIBLE_DEVICES": "0,1",
+        "HOME": "/root",
+        "HF_TOKEN": "hf_x",
+        "NCCL_API_KEY": "x",
+        "MY_NCCL_DEBUG": "x",
+    }
+    assert program_variables.recorded(environment) == {
+        "CUDA_VISIBLE_DEVICES": "0,1",
+        "NCCL_DEBUG": "INFO",
+    }

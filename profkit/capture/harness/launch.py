@@ -136,7 +136,8 @@ def _wait(
             is_left = foreground.is_left_waiting(worked_s)
             if is_left or foreground.is_to_end:
                 is_ending, deadline = True, time.monotonic() + _END_S
-                os.write(output.descriptor, _LEFT if is_left else b"")
+                if is_left:
+                    os.write(output.descriptor, _LEFT)
                 os.killpg(process.pid, signal.SIGINT)
         try:
             exit_code = process.wait(min(left_s, _PERIOD_S))

@@ -180,7 +180,6 @@ def _write_record(job: Job, about: dict[str, Any], ranks: Sequence[Rank]) -> Non
         "files": capture_json.files(out),
         "machine": software_and_hardware.machine(),
         "versions": software_and_hardware.versions(job.tool),
-        "environment": software_and_hardware.environment(job.environment),
         "environment_added": sorted(job.added_variables),
         **git_state.described(job.spec.workload),
     }

@@ -1,13 +1,10 @@
 """Software and hardware of this machine, which measured numbers depend on."""
 
-import fnmatch
 import importlib.metadata
 import importlib.util
-import os
 import platform
 import runpy
 import socket
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +13,6 @@ import psutil
 from profkit.capture._core_usage import usable_cores
 from profkit.capture.base import Tool
 from profkit.capture.harness.machine import nvml
-from profkit.core.secret_names import is_secret_name
 
 _DISTRIBUTIONS = (
     "profkit",
@@ -27,16 +23,6 @@ _DISTRIBUTIONS = (
     "deepspeed",
     "accelerate",
     "transformers",
-)
-# Nothing else of the environment is ever written: it is full of secrets.
-_ALLOWED = (
-    *("CUDA_*", "CUBLAS_*", "CUDNN_*", "NCCL_*", "NVIDIA_TF32_OVERRIDE", "NVIDIA_VISIBLE_DEVICES"),
-    *("TORCH_*", "TORCHINDUCTOR_*", "PYTORCH_*", "TRITON_*", "GLOO_*", "UCX_*", "FI_*"),
-    *("HIP_*", "ROCR_*", "HSA_*", "RCCL_*", "MIOPEN_*"),
-    *("OMP_*", "MKL_*", "KMP_*", "GOMP_*", "OPENBLAS_NUM_THREADS", "TOKENIZERS_PARALLELISM"),
-    *("DS_ACCELERATOR", "DS_SKIP_CUDA_CHECK", "ACCELERATE_*", "FSDP_*", "HF_HUB_OFFLINE"),
-    *("PYTHONHASHSEED", "PYTHONMALLOC", "PYTHONOPTIMIZE", "PYTHONNOUSERSITE", "PYTHONGC"),
-    *("LD_PRELOAD", "MALLOC_*", "LC_ALL", "LANG", "TZ", "CONDA_DEFAULT_ENV"),
 )
 
 
@@ -56,16 +42,6 @@ def packages() -> dict[str, str]:
     distributions = importlib.metadata.distributions()
     found = {distribution.name: distribution.version for distribution in distributions}
     return dict(sorted(found.items(), key=lambda item: item[0].lower()))
-
-
-def environment(values: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the environment variables that change how programs behave and hold no secret."""
-    return {
-        name: values[name]
-        for name in sorted(values)
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in _ALLOWED)
-        and not is_secret_name(name)
-    }
 
 
 def machine() -> dict[str, Any]:

@@ -167,13 +167,14 @@ def _is_generated(path: Path, start_ns: int) -> bool:
 def described(
     out: Path, begun_ns: int, environment: Mapping[str, str], added: Iterable[str]
 ) -> dict[str, Any]:
-    """Return what a capture depends on beside its settings: `collect`, and environment variables.
+    """Return what a capture depends on beside its settings: its files and environment variables.
 
     `environment` is what its command starts with, `added` what its settings say of that.
     """
     found = collect(out, begun_ns)
     variables = program_variables.captured(environment, added, found)
-    return {"sources": found, "variables": variables}
+    shown = program_variables.recorded(environment)
+    return {"sources": found, "variables": variables, "environment": shown}
 
 
 def collect(out: Path, begun_ns: int) -> list[dict[str, str]]:
