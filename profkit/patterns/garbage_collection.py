@@ -5,6 +5,7 @@ import pandas as pd
 from profkit.core.verdict import Confidence
 from profkit.patterns._causes import largest
 from profkit.patterns._python_calls import spent_in
+from profkit.patterns._rows import trains
 from profkit.patterns.base import Match, Step, pattern
 from profkit.patterns.collections_on_demand import BY_HAND, COLLECTING
 
@@ -25,7 +26,8 @@ def match(
     return Match(
         cause=found.id,
         advice="After the first steps call `gc.collect()` and `gc.freeze()`, then "
-        "`gc.disable()` and collect by hand every 1,000 steps, at the same step on all ranks.",
+        "`gc.disable()` and collect by hand every 1,000 "
+        + ("steps, at the same step on all ranks." if trains(cpu_ops) else "requests or batches."),
         gain_ns=found.gain_ns,
         place=found.place,
         confidence=Confidence.HIGH,

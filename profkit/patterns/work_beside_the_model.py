@@ -20,7 +20,8 @@ from profkit.patterns._python_calls import (
     spent_on_cpu,
 )
 from profkit.patterns._rows import Chosen, called, equal, having, trains, within
-from profkit.patterns.base import Match, Step, charged, pattern
+from profkit.patterns.base import CHARGED, Match, Step, charged, pattern
+from profkit.tables.python_frames import called_functions
 
 _TRAINING = rf"{MODEL}|torch/optim/|torch/utils/data/|torch/nn/utils/"
 _MANY, _SHORT_NS = 200, 100_000
@@ -28,6 +29,8 @@ _MOSTLY, _ALMOST_ALL = 0.5, 0.95
 _FOR_MANY = "in a loop: call few on whole batches, with a further dimension or `torch.vmap`."
 _SELDOM = "Do this less often than in every step, or make it cheaper"
 _ONCE = "Do this once, before the first request, or make it cheaper"
+_INSTEAD = {"json": "Pass arrays as bytes, or through a faster library for JSON"}
+"""What to do about packages of Python that are slow, by their names."""
 _PHASES = r"^(?:forward|backward|Optimizer\.step#.*)$"
 
 
@@ -63,8 +66,9 @@ def match(
         if 0 < _ALMOST_ALL * backward_ns < charged(cpu_ops, lie_inside & in_backward):
             continue
         chosen = lie_inside & called_by_program
-        at_place = python_calls[calls_of(python_calls, spent.place)]
-        there = int(within(cpu_ops[chosen], at_place).sum())
+        at_place = calls_of(python_calls, spent.place)
+        most = _mostly_in(python_calls, at_place)
+        there = int(within(cpu_ops[chosen], python_calls[at_place]).sum())
         count = round(there / step.count)
         are_many = count >= _MANY and spent.gain_ns < _SHORT_NS * there
         if _has_gradients(cpu_ops[lie_inside], cpu_ops) and not are_many:
@@ -75,8 +79,8 @@ def match(
             advice=f"{spent.place} calls {count:,} operators per step, short ones "
             f"{loop_advice(cpu_ops, chosen) if is_update else _FOR_MANY}"
             if are_many
-            else f"{_SELDOM if trains(cpu_ops) else _ONCE}: {spent.place} runs "
-            "outside of the calls of modules, backward and optimizer.",
+            else f"{_cheaper(most, trains(cpu_ops))}: {spent.place} runs outside of the calls of "
+            f"modules, backward and optimizer{most and f', mostly in `{most}`'}.",
             gain_ns=spent.gain_ns,
             place=spent.place,
             confidence=Confidence.MEDIUM if is_update else Confidence.LOW,
@@ -86,6 +90,19 @@ def match(
                 **(IS_UPDATE if is_update else {}),
             },
         )
+
+
+def _mostly_in(python_calls: pd.DataFrame, at_place: Chosen) -> str:
+    """Return what the program calls at a place that has most of the time there, "" for none."""
+    inside = within(python_calls, python_calls[at_place])
+    time_ns = python_calls[CHARGED][inside].groupby(called_functions(python_calls)[inside]).sum()
+    most = str(time_ns.idxmax())
+    return most if time_ns[most] > _MOSTLY * time_ns.sum() else ""
+
+
+def _cheaper(most: str, is_training: bool) -> str:
+    """Return what to do where the program calls `most` most of the time."""
+    return _INSTEAD.get(most.partition(".")[0], _SELDOM if is_training else _ONCE)
 
 
 def _are_of_parameters(cpu_ops: pd.DataFrame, chosen: Chosen) -> bool:

@@ -96,7 +96,9 @@ def _names(python_calls: pd.DataFrame) -> tuple[NDArray[np.object_], NDArray[np.
 def _known_as(frame: str) -> str:
     """Return ``module.function`` of a frame, of what is built in the function alone."""
     found = _BUILT_IN.match(frame) or _FUNCTION.match(frame)
-    return ".".join(filter(None, found.groups())).replace("/", ".") if found else frame
+    if not found:
+        return frame
+    return ".".join(filter(None, found.groups())).replace("/__init__", "").replace("/", ".")
 
 
 def _climbed(

@@ -464,8 +464,20 @@ def test_a_stack_begins_with_what_no_operator_does_and_not_when_it_is_looked_at(
 
 @pytest.mark.parametrize(
     ("cpu_us", "ops", "begins_us"),
-    [(980, [], 60), (80, [], 900), (980, [op(0, 300, 400)], 900)],
-    ids=["it ran", "it had no core", "operators ran"],
+    [
+        (980, [], 60),
+        (80, [], 900),
+        (980, [op(0, 300, 400)], 900),
+        (980, [op(0, 60, 90)], 90),
+        (90, [op(0, 60, 90)], 900),
+    ],
+    ids=[
+        "it ran",
+        "it had no core",
+        "operators ran, and no look came",
+        "it ran after the last operator",
+        "it had no core after that",
+    ],
 )
 def test_a_call_that_kept_the_looks_from_coming_has_the_time_before_the_next(
     cpu_us, ops, begins_us

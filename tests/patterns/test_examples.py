@@ -17,6 +17,7 @@ from tests.patterns.examples import (
     short_kernels,
     unfused_attention,
     unused_gradients,
+    work_beside_the_model,
     workers_restarted,
 )
 from tests.patterns.recorded import call, causes, collective, kernel, op, python
@@ -74,6 +75,28 @@ def test_the_attention_of_pytorchs_own_module_is_called_without_weights(kernels,
     # On a CPU the fast path is the faster one for short texts.
     assert len(matches) == (bool(kernels) or length == 512)
     assert all(match.advice.startswith(advice) for match in matches)
+
+
+@pytest.mark.parametrize(
+    ("called", "advice"),
+    [
+        ("json/__init__.py(231): dumps", "Pass arrays as bytes, or through a faster library"),
+        ("csv.py(9): writerow", "Do this once, before the first request, or make it cheaper"),
+    ],
+)
+def test_work_beside_the_model_names_what_has_most_of_its_time(called, advice):
+    calls = [dict(row) for row in work_beside_the_model.CALLS]
+    for number in (2, 3):
+        own = calls[number]
+        charged_ns, own["charged_ns"] = own["charged_ns"] - 9_000, 9_000
+        inside = {"name": called, "caller": number, "charged_ns": charged_ns}
+        calls.append(own | inside)
+    numbered = [{"caller": -1, **row, "call": number} for number, row in enumerate(calls)]
+    example = {**work_beside_the_model.FOUND, "python_calls": numbered}
+    (match,) = found(patterns()["work_beside_the_model"], **example)
+    known_as = called.partition("/__init__")[0].partition(".py")[0]
+    assert match.advice.startswith(advice)
+    assert match.advice.endswith(f", mostly in `{known_as}.{called.split()[-1]}`.")
 
 
 def test_the_first_batch_of_an_epoch_waits_for_workers_that_start():

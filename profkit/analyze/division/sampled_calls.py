@@ -109,9 +109,11 @@ def _spans(
     edges = np.unique(own[["start_ns", "end_ns"]].to_numpy(np.int64))
     usual = int(np.median(np.diff(times)))
     longest = _LONGEST_GAPS * usual
-    between = _boundaries(rows, edges)
-    held = _held_the_gil(rows, edges, longest)
-    between = np.where(held, times[:-1] + usual, between)
+    free = _since(edges, times[:-1], times[1:])
+    held = _held_the_gil(rows, free, longest)
+    # Right after a look there was time for one more, had the interpreter been free.
+    between = np.where(free == times[:-1], free + usual, free)
+    between = np.where(held, between, _boundaries(rows, edges))
     least, most = _limits(known, at, times)
     # What lies between the stretches of two samples was seen by neither.
     apart = (at[1:] != at[:-1]) & (most[:-1] <= least[1:])
@@ -122,18 +124,26 @@ def _spans(
     return np.column_stack((starts, np.minimum(np.minimum(ends, times + longest), most)))
 
 
-def _held_the_gil(rows: pd.DataFrame, edges: NDArray[np.int64], longest: int) -> NDArray[np.bool_]:
+def _since(
+    edges: NDArray[np.int64], before: NDArray[np.int64], after: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return since when no operator began or ended, at most from `before` on, until `after`."""
+    last = np.r_[np.iinfo(np.int64).min, edges][np.searchsorted(edges, after)]
+    return np.asarray(np.maximum(last, before), dtype=np.int64)
+
+
+def _held_the_gil(rows: pd.DataFrame, free: NDArray[np.int64], longest: int) -> NDArray[np.bool_]:
     """Tell between which two samples the thread kept the interpreter, and so the looks from coming.
 
-    It ran for most of a long time and no operator did, which let go of it: the next sample is from
-    the end of a call in C.
+    It ran for most of a long time, since `free`, and no operator did, which let go of it, and until
+    then looks came: the next sample is from the end of a call in C.
     """
     times, used = (rows[name].to_numpy(np.int64) for name in ("time_ns", "cpu_ns"))
-    before, after = times[:-1], times[1:]
-    calls = np.searchsorted(edges, after) > np.searchsorted(edges, before, "right")
+    alone = times[1:] - free
     known = (used[:-1] >= 0) & (used[1:] >= 0)
-    ran = np.diff(used) > _KEPT * (after - before)
-    return np.asarray(known & ran & ~calls & (after - before > longest))
+    came = free - times[:-1]
+    known &= came <= longest
+    return np.asarray(known & (np.diff(used) - came > _KEPT * alone) & (alone > longest))
 
 
 def _limits(
