@@ -7,6 +7,7 @@ from profkit.core.capture_record import FAILED_AFTER
 
 _UNPROFILED = "baseline"
 _INTERRUPTED = "was interrupted"
+_EARLY = ", maybe as profkit ended a part of it early (--all lets it run to its end)"
 _SIGNALS = 128
 """What shells add to the number of the signal that ended a program."""
 
@@ -37,7 +38,9 @@ def failures(records: Sequence[dict[str, Any]]) -> Iterator[str]:
                 # Without an exception, the words end with the last line of its output.
                 is_plain = words.startswith((status, "killed by signal"))
                 key = rank + (status if is_plain else words)
-                how = "ended", f" with {status}: {rank}{words.removeprefix(f'{status}: ')}"
+                early = _EARLY if record.get("ended_early") else ""
+                what = words.removeprefix(f"{status}: ")
+                how = "ended", f" with {status}{early}: {rank}{what}"
                 if record.get("interrupted"):
                     key, how = _INTERRUPTED, (_INTERRUPTED, "")
                 ways.setdefault(key, (how, []))[1].append(record.get("tool", ""))

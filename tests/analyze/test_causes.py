@@ -712,6 +712,16 @@ def test_a_call_that_sleeps_is_a_wait_with_its_line_and_name(cpu_share, waits):
         assert found["python"]["place"] == "train.py(9): load"
 
 
+def test_a_wait_is_no_work_for_what_may_have_run_before_the_next_look():
+    samples = sampled(range(0, 700, 20), "train.py(3): main")
+    samples += sampled([720], "train.py(9): load;<built-in function sleep>")
+    samples += sampled([1720], "train.py(3): main")
+    used = (*range(0, 700, 20), 680, 1480)
+    samples = [{**row, "cpu_ns": us * US} for row, us in zip(samples, used, strict=True)]
+    found = tree(divided(**CPU, samples=samples))
+    assert found["waiting_in_call"]["place"] == "train.py(9): load"
+
+
 def test_what_waits_is_named_as_the_program_called_it():
     inner = "subprocess.py(548): run;subprocess.py(1200): communicate;<built-in method poll>"
     samples = looked_at(f"train.py(9): stamp;{inner}", 0)

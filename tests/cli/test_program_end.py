@@ -63,6 +63,13 @@ def test_one_that_a_person_ended_has_not_failed():
     assert [*failures([ended])] == ["The program was interrupted"]
 
 
+def test_one_of_which_a_part_was_ended_early_may_have_failed_for_that():
+    early = record("baseline", 1, "exit status 1: CellExecutionError") | {"ended_early": True}
+    (line,) = failures([early])
+    assert line.startswith("The program ended with exit status 1, maybe as profkit ended a part")
+    assert line.endswith("(--all lets it run to its end): CellExecutionError")
+
+
 def test_of_several_ranks_the_one_that_failed_is_named():
     ranks = [LABEL, "rank1_dp1_tp0_pp0"]
     (line,) = failures([record("baseline", 1, "ValueError: x", ranks)])

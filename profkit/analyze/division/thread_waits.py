@@ -71,9 +71,37 @@ def _is_idle(rank: RecordedRank, calls: pd.DataFrame) -> NDArray[np.bool_]:
     known, used = _cpu_times(rank.samples)
     if not len(known):
         return np.ones(len(calls), dtype=np.bool_)
-    start, end = spans_of(calls).T
-    ran = np.interp(end, known, used) - np.interp(start, known, used)
-    return np.asarray(ran < (1 - _MOSTLY) * (end - start))
+    spans = spans_of(calls)
+    ran = _ran_at_least(spans, known, used)
+    return np.asarray(ran < (1 - _MOSTLY) * (spans[:, 1] - spans[:, 0]))
+
+
+def _ran_at_least(
+    spans: Intervals, known: NDArray[np.int64], used: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return how long the thread ran in each of some `spans`, at least, of the times in `known`.
+
+    Of the time between two of these that is not in a span all may have been used: the recorder
+    writes its file there, or the step goes on.
+    """
+    # Before the first and after the last nothing is known to have run.
+    first_ns = spans[:, 0].min(initial=known[0]) - 1
+    last_ns = spans[:, 1].max(initial=known[-1]) + 1
+    known = np.r_[first_ns, known, last_ns]
+    used = np.r_[used[0], used, used[-1]]
+    start, end = spans.T
+    first = np.searchsorted(known, start, "right") - 1
+    last = np.searchsorted(known, end, "left") - 1
+    in_one = first == last
+    until = np.where(in_one, end, known[first + 1])
+
+    def ran(gap: NDArray[np.int64], inside: NDArray[np.int64]) -> NDArray[np.int64]:
+        left_out = known[gap + 1] - known[gap] - inside
+        return np.maximum(used[gap + 1] - used[gap] - left_out, 0)
+
+    whole = np.where(in_one, 0, used[last] - used[first + 1])
+    at_end = np.where(in_one, 0, ran(last, end - known[last]))
+    return np.asarray(ran(first, until - start) + whole + at_end, dtype=np.int64)
 
 
 def _for_the_gil(rank: RecordedRank) -> Intervals:

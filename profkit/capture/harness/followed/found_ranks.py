@@ -55,7 +55,9 @@ def settle(out: Path, parallel: Parallel, named: int = 1, replacing: str = "") -
     `named` is the number of ranks that the command names, 1 if it names none; `replacing` the line
     of a script that replaces PYTHONPATH, or "".
     """
-    (out / ENDED_EARLY).unlink(missing_ok=True)
+    early = out / ENDED_EARLY
+    was_cut_short = {"ended_early": True} if early.exists() else {}
+    early.unlink(missing_ok=True)
     records = [_counted(out, record) for record in process_record.read(out)]
     chosen, notes = _numbered(_candidates(out, records))
     left_out = {"left_out": len(notes)} if notes else {}
@@ -96,6 +98,7 @@ def settle(out: Path, parallel: Parallel, named: int = 1, replacing: str = "") -
             "launched_by": chosen[0].launcher if chosen else "",
             "numbered_by": chosen[0].numbered_by if chosen else "",
             **left_out,
+            **was_cut_short,
             **(_step_facts(chosen[0]) if chosen else _unstepped(records)),
         },
         notes=notes,

@@ -5,6 +5,7 @@ import pytest
 from profkit.capture.base import Rank
 from profkit.capture.harness.followed import found_ranks
 from profkit.capture.harness.followed.process_record import ProcessRecord
+from profkit.capture.harness.foreground import ENDED_EARLY
 from profkit.capture.harness.ranks.clock import collect
 from profkit.capture.harness.record.rank_errors import write_error
 from profkit.core.parallel_layout import Parallel
@@ -35,7 +36,9 @@ def kept(folder):
 
 
 def test_processes_side_by_side_are_ranks_in_the_order_in_which_they_began(settled, tmp_path):
+    (tmp_path / ENDED_EARLY).touch()
     found = settled(EVALUATES, TRAINS, TRAINS)
+    assert found.facts["ended_early"]
     assert found.ranks == [
         Rank(rank=index, world_size=2, local_rank=index, dp=index) for index in range(2)
     ]
