@@ -30,6 +30,15 @@ _RANK = re.compile(r"(?:rank|worker)[-_]?(\d{1,6})(?!\d)", re.IGNORECASE)
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
 _START_BYTES = 16
 _GZIP = b"\x1f\x8b"
+_PACKED = {
+    b"PK\x03\x04": ("a zip archive, as those of torch.save", "unzip"),
+    b"\x28\xb5\x2f\xfd": ("packed by zstd", "unzstd"),
+    b"\xfd7zXZ": ("packed by xz", "unxz"),
+    b"BZh": ("packed by bzip2", "bunzip2"),
+}
+"""What files are that begin so, and what unpacks them."""
+_MOST_TELLING = ("trace", "nsys", "ncu")
+"""Kinds of files of which a folder of several is shown by the first."""
 _SPACE = b"\xef\xbb\xbf \t\r\n"
 """A mark of UTF-8 counts as some."""
 _DIGITS = re.compile(r"([^\d]*)(\d*)")
@@ -92,6 +101,9 @@ def kind_of(path: Path) -> tuple[str, Importable]:
             with suppress(InputError):
                 kind.stated_rank(path)
                 return tool, kind
+    for begun_with, (packed, unpacks) in _PACKED.items():
+        if start.startswith(begun_with):
+            raise InputError(f"{path}: {packed}", hint=f"unpack it first: {unpacks}")
     words = ", ".join(kind.word for _, kind in kinds)
     raise InputError(f"{path}: none of the recordings that profkit reads: {words}")
 
@@ -104,9 +116,13 @@ def _unpacked(path: Path) -> bytes:
 
 
 def kinds_in(folder: Path) -> list[tuple[str, Importable]]:
-    """Return the tools whose files a folder holds by their names, and how these come in."""
-    kinds = import_kinds().values()
-    return [kind for kind in kinds if any(map(any, map(folder.rglob, kind[1].patterns)))]
+    """Return the tools whose files a folder holds by their names, and how these come in.
+
+    First comes what says most of a step.
+    """
+    kinds = import_kinds()
+    ordered = [kinds[word] for word in dict.fromkeys((*_MOST_TELLING, *kinds))]
+    return [kind for kind in ordered if any(map(any, map(folder.rglob, kind[1].patterns)))]
 
 
 def word_of(path: Path) -> str:

@@ -1,11 +1,15 @@
 """The answer in the terminal, on runs and on files that were never imported."""
 
+import bz2
 import gzip
+import io
 import json
+import lzma
 import os
 import pickle
 import subprocess
 import sys
+import zipfile
 from dataclasses import replace
 
 import pandas as pd
@@ -31,6 +35,13 @@ def folder(tmp_path, monkeypatch):
 def event(name, start_us, duration_us, category="cpu_op"):
     where = {"pid": 1, "tid": 1, "ts": start_us, "dur": duration_us}
     return {"ph": "X", "cat": category, "name": name, **where}
+
+
+def zipped(content):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("t.json", content)
+    return packed.getvalue()
 
 
 def write_trace(path, rank=None, name="aten::mm"):
@@ -109,11 +120,11 @@ def test_of_a_folder_with_files_of_several_kinds_it_is_said_which_are_shown(fold
     assert main(["show", "of a run"]) == 0
     *_, said, last = capsys.readouterr().out.splitlines()
     assert said == (
-        "Shown are the files of kind snapshot; not shown:"
+        "Shown are the files of kind trace; not shown:"
         " 1 file of kind nsys (profkit show 'of a run/c.sqlite');"
-        " 5 files of kind trace (profkit import trace 'of a run')"
+        " 1 file of kind snapshot (profkit show 'of a run/rank0.pickle')"
     )
-    assert last == "All of it as a report: profkit import snapshot 'of a run'"
+    assert last == "All of it as a report: profkit import trace 'of a run'"
     assert main(["show", "of a run/c.sqlite"]) == 0
     assert "not shown" not in capsys.readouterr().out
 
@@ -127,6 +138,16 @@ def test_a_packed_trace_is_known_by_what_is_in_it(folder, capsys):
     (folder / "s").write_bytes(gzip.compress((folder / "s.pickle").read_bytes()))
     assert main(["show", "s"]) == 1
     assert "s: a snapshot in gzip\n  hint: unpack it first" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("pack", "unpacks"), [(lzma.compress, "unxz"), (bz2.compress, "bunzip2"), (zipped, "unzip")]
+)
+def test_what_is_packed_otherwise_is_to_be_unpacked_first(folder, capsys, pack, unpacks):
+    write_trace(folder / "t.json", 0)
+    (folder / "packed").write_bytes(pack((folder / "t.json").read_bytes()))
+    assert main(["show", "packed"]) == 1
+    assert f"\n  hint: unpack it first: {unpacks}\n" in capsys.readouterr().err
 
 
 def test_what_lies_elsewhere_is_to_be_downloaded(folder, capsys):
