@@ -101,11 +101,16 @@ def kind_of(path: Path) -> tuple[str, Importable]:
             with suppress(InputError):
                 kind.stated_rank(path)
                 return tool, kind
+    raise _of_no_kind(path, start)
+
+
+def _of_no_kind(path: Path, start: bytes) -> InputError:
+    """Return what is wrong with a file of other bytes than profkit reads."""
     for begun_with, (packed, unpacks) in _PACKED.items():
         if start.startswith(begun_with):
-            raise InputError(f"{path}: {packed}", hint=f"unpack it first: {unpacks}")
-    words = ", ".join(kind.word for _, kind in kinds)
-    raise InputError(f"{path}: none of the recordings that profkit reads: {words}")
+            return InputError(f"{path}: {packed}", hint=f"unpack it first: {unpacks}")
+    words = ", ".join(import_kinds())
+    return InputError(f"{path}: none of the recordings that profkit reads: {words}")
 
 
 def _unpacked(path: Path) -> bytes:
