@@ -35,6 +35,14 @@ _OF_PLACES = re.compile(
 """Those that say where files lie or whose machine it is, and the one that profkit sets itself."""
 
 _READS = re.compile(r"""(?:environ(?:\.get)?|getenv)\s*[\[(]\s*[rbuRBU]?["'](\w+)["']""")
+_SHELLS = {".sh", ".bash", ".zsh", ".ksh"}
+_SHELL_READS = re.compile(r"\$\{?([A-Za-z_]\w*)")
+_SHELL_SETS = re.compile(
+    r"(?:^|[;&|({]|\b(?:do|then|else|export|local|readonly|declare))[ \t]*([A-Za-z_]\w*)"
+    r"""\+?=("[^"]*"|'[^']*'|[^\s;&|]*)"""
+    r"|\b(?:for|read)[ \t]+(?:-\w+[ \t]+)*([A-Za-z_]\w*)",
+    re.MULTILINE,
+)
 _OF_SESSIONS = re.compile(
     r"(?:SLURM|SSH|XDG|PROFKIT|CONDA|LSB|PBS|KUBERNETES|TORCHELASTIC|OMPI|PMI\w*)_\w+"
     r"|(?:LOCAL_|GROUP_|ROLE_)?(?:RANK|WORLD_SIZE)|MASTER_\w+|HOME|USER\w*|LOGNAME|PATH|PYTHONPATH"
@@ -94,9 +102,22 @@ def hashed(name: str, environment: Mapping[str, str] = os.environ) -> str:
 
 
 def _read_by(path: Path) -> Iterator[str]:
-    """Yield the names of variables that a Python file reads."""
-    if path.suffix == ".py" and path.is_file() and path.stat().st_size <= _MAX_BYTES:
-        yield from filter(_counts, _READS.findall(path.read_text(errors="replace")))
+    """Yield the names of variables that a file of Python or of a shell reads."""
+    if not path.is_file() or path.stat().st_size > _MAX_BYTES:
+        return
+    text = path.read_text(errors="replace") if path.suffix in {".py", "", *_SHELLS} else ""
+    first, _, _ = text.partition("\n")
+    if path.suffix == ".py" or (first.startswith("#!") and "python" in first):
+        yield from filter(_counts, _READS.findall(text))
+    elif path.suffix in _SHELLS or (first.startswith("#!") and "sh" in first):
+        yield from filter(_counts, {*_SHELL_READS.findall(text)} - {*_set_in(text)})
+
+
+def _set_in(text: str) -> Iterator[str]:
+    """Yield the variables that a script sets itself, of nothing that they were before."""
+    for name, value, counted in _SHELL_SETS.findall(text):
+        if not name or name not in _SHELL_READS.findall(value):
+            yield name or counted
 
 
 def _counts(name: str) -> bool:

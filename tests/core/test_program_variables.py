@@ -31,6 +31,21 @@ def test_variables_of_libraries_and_those_that_the_program_reads_count(sources):
     assert "5" != found["LR"] != program_variables.captured({"LR": "6"}, [], sources)["LR"]
 
 
+def test_what_a_shell_script_reads_counts_and_not_what_it_sets_itself(tmp_path):
+    script = tmp_path / "train"
+    script.write_text(
+        "#!/usr/bin/env bash\n"
+        "OUT=results; export NAME=b$WIDTH && BATCH=${BATCH:-4}\n"
+        "for seed in 1 2; do read -r line\n"
+        'python train.py $OUT "$NAME" ${LAYERS:-2} $BATCH $seed $line $HOME $1\n'
+        "done\n"
+    )
+    found = program_variables.captured({}, [], [{"path": str(script)}])
+    assert [*found] == ["BATCH", "LAYERS", "WIDTH"]
+    renamed = script.rename(tmp_path / "train.sh")
+    assert program_variables.captured({}, [], [{"path": str(renamed)}]) == found
+
+
 @pytest.mark.parametrize(
     ("environment", "changed"),
     [

@@ -31,6 +31,7 @@ _PART = ".sources.json"
 _INSTALLED = {"site-packages", "dist-packages"}
 # Larger ones are data.
 _MAX_NAMED_BYTES = 16 << 20
+_FIRST_LINE_BYTES = 128
 # In a compiled module: the time of its source, in seconds.
 _PYC_SOURCE_S = slice(8, 12)
 
@@ -58,7 +59,8 @@ class SourcesListener:
         is_script = bool(words) and words[0] != "-m"
         self.home = home or (Path(words[0]).absolute().parent if is_script else Path.cwd())
         # One rank may write what another one finds there.
-        self.named = {path: sha256(path) for path in _files(words[1:])} if rank.rank == 0 else {}
+        named = (*_scripts(words[:1]), *_files(words[1:])) if rank.rank == 0 else ()
+        self.named = {path: sha256(path) for path in named}
 
     def begin(self) -> None:
         """See `profkit.marks.Listener`."""
@@ -130,6 +132,17 @@ _NOT_USERS = (
     Path(profkit.__file__).parent,
     *(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")),
 )
+
+
+def _scripts(words: Iterable[str]) -> Iterator[Path]:
+    """Yield those of `words` that are scripts of a shell, but for the tools of an environment."""
+    for path in _files(words):
+        # Not by `open`, which notes what is opened as the program's.
+        descriptor = os.open(path, os.O_RDONLY)
+        begins, _, _ = os.read(descriptor, _FIRST_LINE_BYTES).partition(b"\n")
+        os.close(descriptor)
+        if begins.startswith(b"#!") and b"python" not in begins:
+            yield path
 
 
 def _files(words: Iterable[str]) -> Iterator[Path]:

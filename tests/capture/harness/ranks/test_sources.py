@@ -158,6 +158,16 @@ def test_small_files_that_the_command_names_count_unless_the_run_writes_them():
     assert found() == {"--odd": sha("b"), "cfg.yaml": sha("a: 1\n")}
 
 
+def test_a_script_that_starts_itself_counts_and_none_of_an_environment():
+    text = "#!/bin/sh\npython train.py\n"
+    written("run.sh", text)
+    listener("./run.sh --now").begin()
+    assert found() == {"run.sh": sha(text)}
+    written("bin/torchrun", text.replace("sh", "env python"))
+    listener("bin/torchrun --now").begin()
+    assert found() == {}
+
+
 def test_ranks_that_ran_different_versions_have_none_that_is_known(loaded):
     loaded(written("net.py"))
     listener().begin()
