@@ -25,6 +25,7 @@ _LINES = {
 }
 _ROWS = "find why rows of GPU work are missing"
 _REMEDIES = {
+    "cut off": {"": "keep the whole file: it ends where it was no longer written or copied"},
     "GPU": {"nsys": "add `--trace=cuda,nvtx`", "": "add `ProfilerActivity.CUDA`"},
     "MPS": {"": "see the GPU in Instruments of Xcode, from `torch.mps.profiler.profile()` on"},
     "kernels": {

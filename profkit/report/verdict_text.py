@@ -309,6 +309,7 @@ _IN_SHORT = {
     "ranks": "ranks were not recorded",
     "clocks": "the clocks of the ranks differ",
     "ends": "ends of collectives differ",
+    "cut off": "the file is cut off",
     "lost events": "events were lost",
     "repeated steps": "step numbers repeat",
     "overlaps": "operators end after the ones around them",

@@ -73,6 +73,7 @@ def slowed(ratio, low=None):
 
 WAITING = ("exposed_communication.waiting",)
 CASES = {
+    "cut off": (noted("The trace is cut off at byte 7: later events are missing."), ()),
     "lost events": (noted("3 events could not be read (near byte 7)."), ()),
     "misplaced kernels": ({"misplaced": 2}, ()),
     "graphs": ({"missing_in_graphs": 0.3}, ("gpu_idle.not_started",)),
@@ -137,6 +138,19 @@ def test_gaps_of_a_file_that_holds_few_of_the_calls_mean_nothing():
     note = "1,204 calls of the runtime are in the file, fewer than 1 in 50: most are missing."
     found = failed(**noted(note))
     assert (found["lost events"].message, found["lost events"].silences) == (note, ("gpu_idle",))
+
+
+def test_a_file_that_is_cut_off_and_not_in_order_says_nothing_of_any_step():
+    notes = ("The trace is cut off at byte 7: later events are missing.", "3 events were lost.")
+    out_of_order = (
+        *notes,
+        "The file is not in the order of time: events of every step may be missing.",
+    )
+    found = failed(recordings={"x": Recording(notes=out_of_order)})
+    assert found["cut off"].silences == trust.EVERYTHING
+    assert found["cut off"].message.startswith(notes[0])
+    assert found["lost events"].message == notes[1]
+    assert failed(recordings={"x": Recording(notes=notes)})["cut off"].silences == ()
 
 
 def test_some_launches_without_work_say_nothing_of_the_others():

@@ -809,6 +809,13 @@ def test_one_action_explains_all_calls_that_its_gain_is_of():
         ((), "Record again, and add `with_stack=True`."),
         ((("GPU", "false", "No.", ""),), "Record again, and add `ProfilerActivity.CUDA`."),
         (
+            (("GPU", "false", "No.", ""), ("cut off", "false", "No.", "")),
+            (
+                "Record again, and keep the whole file: it ends where it was no longer written or "
+                "copied."
+            ),
+        ),
+        (
             (("kernels", "false", "No.", ""),),
             (
                 "Record again, and find why rows of GPU work are missing: see what the profiler "

@@ -18,6 +18,8 @@ from profkit.tables.rank_clocks import MatchedCollectives
 _LOST = re.compile(
     r"missing|could not be read|cut off|left out|dropped|lost|Not read|damaged|blank"
 )
+_CUT = re.compile(r"cut off at|gzip data|not in the order of time")
+_OF_EVERY_STEP = re.compile(r"events of every step may be missing")
 _REPAIRED = {
     "repeated steps": re.compile(r"numbered on|repeat their numbers"),
     "overlaps": re.compile(r"ends? after the r|stands? in the file twice"),
@@ -57,7 +59,7 @@ _WORTHWHILE_NS = 10e6
 EVERYTHING = (
     *("gpu_computing", "gpu_idle", "exposed_communication", "exposed_copies", "exposed_sets"),
     *("cpu_operators", "loading_data", "python", "garbage_collection", "compiler"),
-    *("waiting_for_thread", "waiting_in_call"),
+    *("waiting_for_thread", "waiting_in_call", "blocked"),
 )
 """First parts of the ids of all causes."""
 
@@ -196,8 +198,13 @@ def _of_clocks(seen: Seen) -> Iterator[Trust]:
 def _of_events(seen: Seen) -> Iterator[Trust]:
     notes = [*dict.fromkeys(note for one in seen.recordings.values() for note in one.notes)]
     # What ends up to 2 us after the row around it was rounded, and lowers no confidence.
+    if cut := [note for note in notes if _CUT.search(note)]:
+        silences = EVERYTHING if any(map(_OF_EVERY_STEP.search, cut)) else ()
+        message = " ".join(cut[:2])
+        yield Trust(check="cut off", passed=False, message=message, silences=silences)
+    others = [note for note in notes if note not in cut]
     for check, pattern in {"lost events": _LOST, **_REPAIRED}.items():
-        if found := [note for note in notes if pattern.search(note)]:
+        if found := [note for note in others if pattern.search(note)]:
             yield _repaired(check, found, seen.rows)
     if seen.missing_in_graphs > _LEAST_MISSING:
         yield Trust(

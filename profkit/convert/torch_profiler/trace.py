@@ -7,10 +7,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from profkit.convert.columns.spill import Scratch
+from profkit.convert.columns.values import UNKNOWN_NS, nanoseconds
 from profkit.convert.linking.collectives import groups_of
 from profkit.convert.linking.doubtful import doubtful
 from profkit.convert.linking.impossible import of_devices
@@ -28,6 +31,9 @@ from profkit.core.formatting import agreeing
 
 _HEAD_BYTES = 1 << 20
 _NAMED = 3
+_MOST_BACK = 0.05
+"""Of the time in a file: threads and devices that follow one another go back by nearly all."""
+_OF_ANY_TIME = "The file is not in the order of time: events of every step may be missing."
 _OF_AMD = re.compile(r"$|.*(?:AMD|Instinct|Radeon|gfx)")
 _OF_XLA = re.compile(r"/(?:device|host):")
 _RANK = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*"?(\d+)')
@@ -127,7 +133,23 @@ def _gathered(
     for events in reader:
         gathered.add(events)
     _refuse(path, reader.header, gathered, ended=reader.ended)
+    if not reader.ended and not _is_in_order(Reader(path, block_bytes=block_bytes)):
+        reader.notes.append(_OF_ANY_TIME)
     return reader.header, gathered, reader.notes
+
+
+def _is_in_order(reader: Reader) -> bool:
+    """Say whether events stand in a file in the order of their beginnings, but for a few."""
+    latest = earliest = UNKNOWN_NS
+    back = 0
+    for events in reader:
+        rows: Iterator[Any] = (one for one in events if getattr(one, "dur", None) is not None)
+        times = nanoseconds([one.ts for one in rows])
+        if len(times := times[times != UNKNOWN_NS]):
+            reach = np.maximum.accumulate(np.maximum(times, latest))
+            earliest = int(times.min()) if earliest == UNKNOWN_NS else min(earliest, times.min())
+            back, latest = max(back, int((reach - times).max())), int(reach[-1])
+    return back <= _MOST_BACK * (latest - earliest)
 
 
 def stated_rank(path: Path) -> int:

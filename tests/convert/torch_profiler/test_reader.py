@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from profkit.convert.torch_profiler import trace as kineto
 from profkit.convert.torch_profiler.args import MemoryArgs, WorkArgs, arguments
 from profkit.convert.torch_profiler.reader import Reader
 from profkit.core.errors import InputError
@@ -86,6 +87,21 @@ def test_a_truncated_file_gives_what_is_there_and_says_where_it_ends(trace):
         ),
         f"1 event could not be read (near byte {len(text) - len(events(10)[-1])}).",
     ]
+
+
+@pytest.mark.parametrize("block_bytes", [300, 1 << 20])
+@pytest.mark.parametrize(
+    ("times", "is_said"),
+    [(range(100), False), ([*range(50), *range(50)], True), ([*range(50), 48, *range(50)], True)],
+    ids=["in order", "one thread after the other", "a little back, then all"],
+)
+def test_what_a_cut_file_lacks_is_of_any_time_unless_it_is_in_order(
+    trace, times, is_said, block_bytes
+):
+    text = "[" + ",".join(EVENT % (f"op{at}", time) for at, time in enumerate(times))
+    found = kineto.read(trace(text), block_bytes=block_bytes).notes
+    assert ("not in the order of time" in " ".join(found)) == is_said
+    assert kineto.read(trace(text + "]")).notes == ()
 
 
 @pytest.mark.parametrize(
