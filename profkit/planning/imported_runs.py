@@ -41,6 +41,8 @@ _MOST_TELLING = ("trace", "nsys", "ncu")
 """Kinds of files of which a folder of several is shown by the first."""
 _SPACE = b"\xef\xbb\xbf \t\r\n"
 """A mark of UTF-8 counts as some."""
+_COPIED_BYTES = 1 << 30
+"""Files that take more together are linked: a thousand ranks may have as many gigabytes."""
 _DIGITS = re.compile(r"([^\d]*)(\d*)")
 
 
@@ -270,8 +272,11 @@ def add_run(
     folder.mkdir(parents=True)
     size = max(file.rank for file in files) + 1
     placed = {file.path: folder / _name(file, kind, size) for file in files}
+    are_few = sum(state["size_bytes"] for state in states.values()) <= _COPIED_BYTES
     for source, target in placed.items():
-        _link(source, target)
+        _place(source, target, is_copied=are_few)
+        if state_of(source) != states[source]:
+            raise InputError(f"{source}: was written while it was imported", hint="import it again")
     behaviour = run_behaviour(slug, kind, size)
     made = {
         target.name: {**states[source], "sha256": hashes[source]}
@@ -333,12 +338,15 @@ def _without(name: str, endings: Sequence[str]) -> str:
     return min((plain.removesuffix(ending) for ending in endings), key=len)
 
 
-def _link(source: Path, target: Path) -> None:
-    """Link the file, which costs nothing, or copy it where that cannot be (another disk)."""
-    try:
-        os.link(source.resolve(), target)
-    except OSError:
-        shutil.copyfile(source, target)
+def _place(source: Path, target: Path, *, is_copied: bool) -> None:
+    """Copy the file, or link it, which costs nothing but shares what is written later."""
+    if not is_copied:
+        with suppress(OSError):  # on another disk
+            os.link(source.resolve(), target)
+            return
+    state = source.stat()
+    shutil.copyfile(source, target)
+    os.utime(target, ns=(state.st_atime_ns, state.st_mtime_ns))
 
 
 def plain_name(text: str) -> str:

@@ -17,6 +17,7 @@ from profkit.convert.__main__ import convert
 from profkit.core.capture_record import imported_files, untouched_files
 from profkit.core.checksums import sha256
 from profkit.core.errors import ConfigError, InputError
+from profkit.planning import imported_runs
 from profkit.planning.imported import RUNS, imported
 from profkit.planning.imported_runs import add_run, find, import_kinds
 
@@ -257,9 +258,41 @@ def test_a_file_is_known_by_its_hash_until_somebody_writes_to_it(tmp_path, monke
     assert untouched_files(record) == {}
 
 
-@pytest.mark.slow  # runs the pipeline
-def test_a_file_edited_in_place_is_read_again_and_named(tmp_path, monkeypatch, capfd):
+def test_what_is_written_over_a_file_is_not_of_the_run_that_it_was_imported_into(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
+    source = tmp_path / "rank0.json"
+    source.write_text(trace())
+    before = source.stat().st_mtime_ns
+    run = add_run(find([source], KIND), TOOL, KIND, name="mine", command="c")
+    source.write_text("another")
+    record = RUNS / run / "capture" / TOOL / "rep0/capture.json"
+    [placed] = record.parent.glob("rank*")
+    assert (placed.read_text(), placed.stat().st_mtime_ns) == (trace(), before)
+    assert [*untouched_files(record)] == [placed]
+
+
+def test_a_file_that_is_still_written_is_not_imported(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source = tmp_path / "rank0.json"
+    source.write_text(trace())
+    found = find([source], KIND)
+
+    def hashing(path):
+        with path.open("a") as file:
+            file.write(" ")
+        return sha256(path)
+
+    monkeypatch.setattr(imported_runs, "sha256", hashing)
+    with pytest.raises(InputError, match="was written while it was imported"):
+        add_run(found, TOOL, KIND, name="mine", command="c")
+
+
+@pytest.mark.slow  # runs the pipeline
+def test_a_large_file_edited_in_place_is_read_again_and_named(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(imported_runs, "_COPIED_BYTES", 0)
     source = tmp_path / "rank0.json"
     source.write_text(trace())
     run = add_run(find([source], KIND), TOOL, KIND, name="mine", command="c")
