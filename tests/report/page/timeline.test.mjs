@@ -73,6 +73,14 @@ test("a search counts what it finds, all words in any case", () => {
   assert.equal(matchesOf(scene.lanes, hasWords("  ")).slices.length, 0);
 });
 
+test("what is found on several lanes of a rank at once counts once, and on each rank", () => {
+  const of = (rank, start, end) => lane({ rank, kind: "gpu", title: "", group: `rank ${rank}`,
+    names: ["all"], name: Int32Array.of(0), start: Float64Array.of(start), end: Float64Array.of(end),
+    depth: Int32Array.of(0), link: Int32Array.of(-1) });
+  const lanes = [of(0, 0, 10), of(0, 2, 5), of(0, 8, 14), of(0, 20, 21), of(1, 0, 10)];
+  assert.equal(matchesOf(lanes, hasWords("all")).time, 14 + 1 + 10);
+});
+
 test("a call and what it launched belong together, on one rank", () => {
   const linked = linkedTo(scene.lanes, { lane: gpu, index: 0 });
   assert.deepEqual(linked.map(({ lane: one, index }) => [one.kind, index]), [["cpu", 3], ["gpu", 0]]);

@@ -78,7 +78,7 @@ export function inside({ lane, index }) {
  * @typedef {object} Matches
  * @property {Set<number>} names positions in the names of the lanes
  * @property {Slice[]} slices in order of time
- * @property {number} time in ns, all together
+ * @property {number} time in ns on all ranks together; on each, what overlaps counts once
  */
 
 /**
@@ -110,11 +110,17 @@ export function matchesOf(lanes, isWanted) {
     for (let i = 0; i < lane.name.length; i += 1) {
       if (!names.has(lane.name[i])) continue;
       found.slices.push({ lane, index: i });
-      found.time += lane.end[i] - lane.start[i];
     }
     found.names = names;
   }
   found.slices.sort((a, b) => a.lane.start[a.index] - b.lane.start[b.index]);
+  /** @type {Map<string, number>} */
+  const reached = new Map();
+  for (const { lane: { group, start, end }, index } of found.slices) {
+    const from = Math.max(start[index], reached.get(group) ?? -Infinity);
+    found.time += Math.max(end[index] - from, 0);
+    reached.set(group, Math.max(end[index], from));
+  }
   return found;
 }
 
