@@ -286,7 +286,7 @@ def _result(  # noqa: PLR0913, PLR0917 (what the tables are made of)
     config: Config,
 ) -> Result:
     shown = one.rank.where[0]
-    by_step = by_step_of(ranks)
+    by_step = _with_places(by_step_of(ranks))
     consist = pd.concat([part for one in ranks for part in one.parts], ignore_index=True)
     of_ranks = _ranks(by_step, ranks, shown)
     counts = [str(name) for name in by_step if str(name).endswith("_ns")]
@@ -309,7 +309,7 @@ def _result(  # noqa: PLR0913, PLR0917 (what the tables are made of)
                 kind="stacked_bar",
                 title="Causes of every step",
                 table="by_step",
-                x="step",
+                x=_PLACE if _PLACE in by_step else "step",
                 y=tuple(name for name in counts if name != "step_time_ns"),
                 choose="rank",
             ),
@@ -318,6 +318,15 @@ def _result(  # noqa: PLR0913, PLR0917 (what the tables are made of)
     )
 
 
+def _with_places(by_step: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with a name of each step, where steps of several repeats have one number."""
+    if by_step["repeat"].min() == by_step["repeat"].max():
+        return by_step
+    step, repeat = (by_step[name].astype(str) for name in ("step", "repeat"))
+    return by_step.assign(**{_PLACE: step + ", repeat " + repeat})
+
+
+_PLACE = "step_and_repeat"
 _COVERED = (
     "Covered is the time that a pattern is about; patterns may share it. The gains of the verdict "
     "count it once."

@@ -48,6 +48,14 @@ def divided(**tables):
     return run(causes.analyze, **given)
 
 
+def test_steps_of_several_repeats_have_a_bar_each():
+    twice = {name: [*rows, *({**row, "repeat": 1} for row in rows)] for name, rows in CPU.items()}
+    charts = [divided(**tables).charts[0] for tables in (CPU, twice)]
+    assert [chart.x for chart in charts] == ["step", "step_and_repeat"]
+    bars = [row["step_and_repeat"] for row in rows(divided(**twice), "by_step")]
+    assert bars == [f"{step}, repeat {repeat}" for repeat in (0, 1) for step in (5, 6)]
+
+
 def times(result, rank=0):
     """Return the time in µs of each part of the partition in the first period of a rank."""
     (row, *_) = [row for row in rows(result, "by_step") if row["rank"] == rank]

@@ -45,19 +45,6 @@ test("what is not known is left out", () => {
   assert.deepEqual(shown.series[0].points.map((p) => p.at), [1, 3]);
 });
 
-test("stacked bars of several repeats at one place make their mean", () => {
-  const columns = [["Step", ""], ["Repeat", ""], ["Compute", "ns"], ["Idle", "ns"]];
-  const rows = [[6, 0, 2, 4], [6, 1, 4, 8], [7, 0, 5, 0]];
-  const shown = figureOf({ ...plain, kind: "stacked_bar", x: 0, y: [2, 3] }, table(columns, rows), 9);
-  assert.deepEqual(shown.series.map(({ points }) => points.map(({ high }) => high)),
-    [[1, 3, 5], [5, 9, 5]]);
-  assert.match(shown.upTitle, /mean of repeats$/);
-  const one = figureOf({ ...plain, kind: "stacked_bar", x: 0, y: [2, 3] },
-    table(columns, rows.filter((row) => row[1] === 0)), 9);
-  assert.deepEqual(one.series.map(({ points }) => points.map(({ high }) => high)), [[2, 5], [6, 5]]);
-  assert.equal(one.upTitle, "ns");
-});
-
 test("stacked bars stand on one another, what is negative below", () => {
   const rows = [["a", "x", 1], ["a", "y", 2], ["a", "z", -4], ["b", "y", 5]];
   const shown = figureOf({ ...plain, kind: "stacked_bar", x: 0, y: [2], color: 1 },

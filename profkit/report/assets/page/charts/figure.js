@@ -73,10 +73,8 @@ export function figureOf(chart, table, maxBars) {
   const groups = seriesOf(chart, table, rows);
   const isStacked = chart.kind === "stacked_bar";
   const series = groups.map((group) => made(chart, table, axis, scale.factor, group, groups));
-  const most = isStacked ? shareOut(series, chart, table, axis, rows) : 1;
   if (isStacked) stack(series);
   const label = chart.y.length === 1 ? table.columns[chart.y[0]].label : "";
-  const upTitle = titled(label, scale.name);
   return {
     kind: chart.kind,
     horizontal: chart.horizontal,
@@ -85,7 +83,7 @@ export function figureOf(chart, table, maxBars) {
     names: axis.names,
     marked: axis.marked,
     acrossTitle: titled(table.columns[chart.x].label, axis.unit),
-    upTitle: most > 1 ? `${upTitle}, mean of repeats` : upTitle,
+    upTitle: titled(label, scale.name),
     log: { across: !axis.names && chart.log.includes("x"), up: chart.log.includes("y") },
     series,
     cut: axis.cut,
@@ -328,28 +326,6 @@ export function quantile(values, share) {
   const below = Math.floor(place);
   const above = Math.min(below + 1, values.length - 1);
   return values[below] + (values[above] - values[below]) * (place - below);
-}
-
-/**
- * Makes parts of a mean of the bars of several repeats at one place, whose sum says nothing.
- * @param {Series[]} all
- * @param {Chart} chart
- * @param {Table} table
- * @param {Places} axis
- * @param {Row[]} rows
- * @returns {number} most repeats at a place
- */
-function shareOut(all, chart, table, axis, rows) {
-  const repeat = table.columns.findIndex(({ label }) => label === "Repeat");
-  /** @type {Map<number | undefined, Set<Value>>} */
-  const found = new Map();
-  for (const row of rows) {
-    const at = axis.place(row[chart.x]);
-    found.set(at, (found.get(at) ?? new Set()).add(row[repeat]));
-  }
-  const count = (/** @type {number} */ at) => found.get(at)?.size ?? 1;
-  for (const point of all.flatMap((one) => one.points)) point.high /= count(point.at);
-  return Math.max(1, ...[...found.values()].map((one) => one.size));
 }
 
 /**

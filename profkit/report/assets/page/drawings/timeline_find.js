@@ -107,19 +107,18 @@ export function matchesOf(lanes, isWanted) {
     const names = known.get(lane.names) ?? new Set(lane.names.flatMap((name, i) => (
       isWanted(name) ? [i] : [])));
     known.set(lane.names, names);
-    for (let i = 0; i < lane.name.length; i += 1) {
-      if (!names.has(lane.name[i])) continue;
-      found.slices.push({ lane, index: i });
-    }
+    lane.name.forEach((name, index) => {
+      if (names.has(name)) found.slices.push({ lane, index });
+    });
     found.names = names;
   }
   found.slices.sort((a, b) => a.lane.start[a.index] - b.lane.start[b.index]);
-  /** @type {Map<string, number>} */
-  const reached = new Map();
+  /** @type {Record<string, number>} */
+  const ends = {};
   for (const { lane: { group, start, end }, index } of found.slices) {
-    const from = Math.max(start[index], reached.get(group) ?? -Infinity);
-    found.time += Math.max(end[index] - from, 0);
-    reached.set(group, Math.max(end[index], from));
+    const from = Math.max(start[index], ends[group] ?? -Infinity);
+    ends[group] = Math.max(from, end[index]);
+    found.time += ends[group] - from;
   }
   return found;
 }
@@ -192,7 +191,11 @@ export function totalsOf(lanes, { from, to }) {
       if (lane.end[index] <= from) continue;
       const time = Math.min(lane.end[index], to) - Math.max(lane.start[index], from);
       open.length = Math.min(open.length, lane.depth[index]);
-      const total = totalFor(found, lane, index);
+      const name = lane.names[lane.name[index]];
+      const key = `${lane.group} ${lane.kind} ${name}`;
+      const total = found.get(key)
+        ?? { kind: lane.kind, name, group: lane.group, time: 0, self: 0, count: 0 };
+      found.set(key, total);
       total.count += 1;
       total.self += time;
       const above = open.at(-1);
@@ -202,16 +205,6 @@ export function totalsOf(lanes, { from, to }) {
     }
   }
   return [...found.values()].sort((a, b) => b.self - a.self);
-}
-
-/** @param {Map<string, Total>} found @param {Lane} lane @param {number} index */
-function totalFor(found, lane, index) {
-  const name = lane.names[lane.name[index]];
-  const key = `${lane.group} ${lane.kind} ${name}`;
-  const made = found.get(key)
-    ?? { kind: lane.kind, name, group: lane.group, time: 0, self: 0, count: 0 };
-  found.set(key, made);
-  return made;
 }
 
 /**
