@@ -22,7 +22,7 @@ from profkit.core.formatting import size
 from profkit.core.hardware import Hardware
 from profkit.core.parallel_layout import CHOICE, REPRESENTATIVE, Parallel, Ranks
 from profkit.core.run_settings import RunSettings
-from profkit.core.secret_masking import Masker, secret_values
+from profkit.core.secret_masking import Masker, forms, secret_values
 from profkit.core.settings import adapter, checked, known, plain
 from profkit.planning import command_line, conflicts, mistakes, rank_notes, script_notes
 from profkit.planning.chosen_tools import LIGHT, asked_for, choosing, recorded_ranks
@@ -223,9 +223,14 @@ class _Checker:
         )
 
     def masker(self, behaviour: Mapping[str, Any]) -> Masker:
-        """Return what hides the secrets of a run, those that its launcher sets among them."""
+        """Return what hides the secrets of a run, those that its launcher sets among them.
+
+        What is one at one place is one wherever it stands, as in the name of a folder.
+        """
         own = behaviour["launcher"].get("env", {})
-        known = frozenset(secret_values(self.interpolated) | secret_values(own))
+        values = secret_values(self.interpolated) | secret_values(own)
+        hidden = secret_store.hiding(os.environ, values).document(behaviour)
+        known = frozenset(values | forms(secret_store.secrets_of(json.dumps(hidden))))
         if known not in self.maskers:
             self.maskers[known] = secret_store.hiding(os.environ, known)
         return self.maskers[known]

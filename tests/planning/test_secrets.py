@@ -46,6 +46,15 @@ def test_another_secret_is_another_run():
     assert name("one") != name("two")
 
 
+def test_a_secret_is_hidden_in_other_words_as_well():
+    given = "--password s3cret77 --out runs/s3cret77/x --word=s3cret77-b"
+    words = ["workload=script", f"workload.command='t.py {given}'", "launcher=python"]
+    plan = cache.load([*words, "world_size=1", *FEW])
+    assert "s3cret77" not in msgspec.json.encode(plan).decode()
+    command = secret_store.resolved(plan.runs[0].behaviour)["workload"]["command"]
+    assert command == f"t.py {given}"
+
+
 def test_a_plan_whose_secrets_were_deleted_is_made_anew(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     words = [f"+launcher.env.DB_PASSWORD={SECRET}", *FEW]
