@@ -97,7 +97,7 @@ _ENDED_WITH_SNAKEMAKE = ("manifest", "convert", "analyze", "report")
 
 FULL_DISK = "make room on that disk, which may also have no inodes left, and run again"
 _READ_ONLY = "run in a folder that can be written, or make results/ one"
-_IN_THE_WAY = "a file lies where a folder must: move it away"
+_IN_THE_WAY = "a file lies where a folder must, or a link that leads nowhere: move it away"
 # What to do about errors of the file system.
 _HINTS = {
     errno.ENOSPC: FULL_DISK,

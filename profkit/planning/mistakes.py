@@ -138,9 +138,12 @@ def _all_of(key: str, values: Sequence[str]) -> str:
 
 def _check_choice(override: Override, options: Sequence[str]) -> None:
     """Refuse what is no name of an option, and several names where one is chosen."""
+    key, value, line = override.key_or_group, override.value(), str(override.input_line)
     if override.is_sweep_override():
+        if override.is_add() and key in _LISTS:
+            hint = f"name them in one list: +{key}=[{line.partition('=')[2]}]"
+            raise ConfigError(f"{line}: what is added is added to all runs", hint=hint)
         return
-    key, value, line = override.key_or_group, override.value(), override.input_line
     names = value if isinstance(value, list) else [value]
     if any(not isinstance(name, str) or not name.strip() for name in names):
         raise ConfigError(f"{line}: {key} is chosen by name", hint=nearest("", options))
@@ -208,6 +211,8 @@ def unknown_key(key: str, config: DictConfig) -> ConfigError:
     keys = list(_flat(OmegaConf.to_container(config, resolve=False)))
     if key.rpartition(".")[0].endswith(".env"):
         return ConfigError(f"{key}: a new variable", hint=f"write +{key}=VALUE")
+    if key in keys:
+        return ConfigError(f"{key}: new keys are added, not set", hint=f"write +{key}=VALUE")
     if close := difflib.get_close_matches(key, keys, n=1, cutoff=0.75):
         return ConfigError(f"no such key: {key}", hint=f"did you mean {close[0]!r}?")
     section, *names = key.split(".")

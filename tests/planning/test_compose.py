@@ -80,6 +80,8 @@ def test_a_swept_value_reaches_interpolations():
     ("overrides", "message"),
     [
         (["bach=3"], "no such key: bach\n  hint: did you mean 'batch'"),
+        (["launcher.env={A: b}"], "new keys are added, not set\n  hint: write +launcher.env=VALUE"),
+        (["+tool=nsys,ncu"], "hint: name them in one list: +tool=[nsys,ncu]"),
         (["bach=3,4"], "no such key: bach\n  hint: did you mean 'batch'"),
         (["tools.torch_profiler.with_stak=true"], "did you mean 'tools.torch_profiler.with_stack'"),
         (["+tool=nsis"], "no tool named 'nsis'"),
