@@ -54,7 +54,7 @@ def match(
             evidence={
                 "kernels": len(rows),
                 "share_of_gpu_time": _share(rows, kernels),
-                "times_the_rate": round(rate, 1),
+                "possible_rate_ratio": round(rate, 1),
             },
         )
 

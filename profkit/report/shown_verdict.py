@@ -1,5 +1,7 @@
 """The verdict on a run as the page shows it, with the numbers of the terminal."""
 
+import re
+
 from profkit.core.formatting import milliseconds
 from profkit.core.verdict import Action, Cause, Evidence, KernelVerdict, MemoryVerdict, Verdict
 from profkit.report import verdict_view
@@ -16,6 +18,7 @@ from profkit.report.verdict_text import (
 )
 
 _NOT_IN_IMPORTS = "Profiler overhead and machine load are not known: the recording was imported."
+_IS_FLAG = re.compile(r"is_")
 _SHOWN_SHARE = 0.01
 _TOLD_SHARE = 1e-4
 
@@ -92,7 +95,8 @@ def _part(cause: Cause) -> verdict_view.StepPart:
 
 
 def _action(action: Action, cause: Cause | None, verdict: Verdict) -> verdict_view.ToDo:
-    numbers = action.evidence if cause is None else {**cause.evidence, **action.evidence}
+    # What a pattern has counted is of its own rows, and not of all that its cause has.
+    numbers = action.evidence or ({} if cause is None else cause.evidence)
     return verdict_view.ToDo(
         title=action.title,
         cause=action.cause,
@@ -141,7 +145,9 @@ def _kernels(title: str, kernels: KernelVerdict, advice: str) -> verdict_view.Ot
 
 
 def _items(evidence: Evidence) -> tuple[Item, ...]:
+    """Return what readers are shown of the evidence: no flag, which only chooses a sentence."""
+    told = {name: evidence[name] for name in evidence if not _IS_FLAG.match(name)}
     return tuple(
         Item(label=shown.label, value=value, unit=shown.unit)
-        for shown, value in zip(columns([*evidence]), evidence.values(), strict=True)
+        for shown, value in zip(columns([*told]), told.values(), strict=True)
     )

@@ -111,7 +111,7 @@ def test_an_operator_that_launches_work_itself_or_below_it_is_known(op_of_kernel
     found = tree(divided(**GPU | {"cpu_ops": ops, "kernels": kernels}))
     evidence = json.loads(found["gpu_idle.python"]["evidence"])
     assert evidence["operator"] == "aten::mm"
-    assert evidence.get("operator_launches", False) is launches
+    assert evidence.get("is_launching", False) is launches
 
 
 def test_each_instant_of_a_gpu_step_has_one_cause():

@@ -729,12 +729,12 @@ NORMAL, EMPTY, COMPILED = "aten::normal_", "aten::empty", "## Call CompiledFxGra
     [
         (NORMAL, {}, f"CPU operators, mostly {NORMAL}.", f"`{NORMAL}` runs on the CPU: move it"),
         (NORMAL, {"operator_share": 0.3}, "python.", "`aten::normal_` takes 30% of this, the long"),
-        (NORMAL, {"operator_launches": True}, "python.", "`aten::normal_` takes 80% of this, the"),
+        (NORMAL, {"is_launching": True}, "python.", "`aten::normal_` takes 80% of this, the"),
         (EMPTY, {}, "python.", "Find out what holds up the CPU: `aten::empty` takes 80% of this"),
         ("delta_r2", {}, "python.", "Find out what holds up the CPU: `delta_r2` takes 80% of this"),
         (
             COMPILED,
-            {"operator_launches": True},
+            {"is_launching": True},
             "python.",
             'mode="reduce-overhead")`: most of this',
         ),
@@ -1000,7 +1000,7 @@ def test_a_median_that_does_not_say_what_a_step_costs_is_said_to_be_one(times, i
 )
 def test_computing_that_ends_before_the_next_launch_is_shortened_last(idle, covers, order):
     times = {"gpu_computing": 75, f"gpu_idle.{idle}": 25}
-    about = {"gpu_computing": ("", {"covers_launches_share": covers})}
+    about = {"gpu_computing": ("", {"only_hides_launching_share": covers})}
     matches = [match("gpu_computing", 60), match(f"gpu_idle.{idle}", 20)]
     found = on(times, about=about, matches=matches)
     assert [action.cause for action in found.actions] == order

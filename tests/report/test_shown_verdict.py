@@ -42,6 +42,16 @@ def test_a_gain_says_what_it_is_of_or_that_it_is_not_known():
     assert made.nothing == ""
 
 
+def test_evidence_is_that_of_the_action_if_it_has_any_and_no_flag():
+    causes = (*CAUSES[:1], replace(CAUSES[1], evidence={"is_launching": True, "gaps": 7}))
+    own = replace(ACTION, evidence={"calls_per_step": 3.0, "is_mutual": 1})
+    made = shown(replace(VERDICT, causes=causes, actions=(ACTION, own)))
+    assert [[(item.label, item.value) for item in one.evidence] for one in made.actions] == [
+        [("Gaps", 7)],
+        [("Calls per step", 3.0)],
+    ]
+
+
 def test_how_traced_steps_differ_from_others_is_said():
     assert (shown(VERDICT).of_step, shown(VERDICT).about_step) == (
         "Causes of a step of 100 ms",

@@ -30,7 +30,7 @@ IN_OPERATORS = "in_operators_share"
 OF_OPERATOR = "operator_share"
 """What part of it the operator with most of it takes, 0 to 1."""
 
-LAUNCHES = "operator_launches"
+LAUNCHES = "is_launching"
 """Whether that operator launches work for the GPU, here or elsewhere."""
 
 SHORT_GAPS = "short_gaps_share"
@@ -39,7 +39,7 @@ SHORT_GAPS = "short_gaps_share"
 IN_COMMUNICATION = "in_communication_share"
 """What part of it the GPU communicates, with nothing launched that could follow, 0 to 1."""
 
-COVERS = "covers_launches_share"
+COVERS = "only_hides_launching_share"
 """What part of computing only covers that the CPU launches meanwhile, 0 to 1."""
 
 AT_PLACE = "at_place_share"
