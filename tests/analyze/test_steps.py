@@ -168,13 +168,13 @@ def test_a_warm_up_longer_than_what_is_left_out_is_a_warning_and_says_how_long()
             ]
         )
 
-    result = run({"baseline": warming(1.5)})
+    result = run({"baseline": warming(1.3)})
     (finding,) = [
         finding for finding in result.findings if finding.metric == "steps.warm_up_excess"
     ]
     assert finding.message == (
         "Warm-up is longer than the steps left out: the first quarter of the counted steps takes "
-        "50% longer than the second half, in 3 repeats alike."
+        "30% longer than the second half, in 3 repeats alike."
     )
     assert finding.evidence["settled_step"] == 5
     assert finding.advice == "Leave out more: warmup_steps=5, with as many more steps."

@@ -14,6 +14,7 @@ from profkit.core.result import Abstention, Metric, Result
 
 _MS = 1e6
 _FEWEST, _LEAST_SHARE, _MOSTLY = 10, 0.1, 0.5
+_FEWEST_WARM = 5
 _A_GAP_NS = 1_000_000
 
 BASELINE = "baseline"
@@ -192,9 +193,28 @@ def baseline_or_first(steps: ByTool) -> tuple[str, pd.DataFrame]:
 
 
 def with_step_times(rows: pd.DataFrame, skip_first: int) -> pd.DataFrame:
-    """Return the steps that count, with their `step_time_ns`."""
+    """Return the steps that count, with their `step_time_ns`.
+
+    Steps after the first `skip_first` are left out as well as long as each is far slower than the
+    others, and few of these are: a program may warm up for longer.
+    """
     kept = rows[rows["step"] >= skip_first]
-    return kept.assign(step_time_ns=kept["end_ns"] - kept["start_ns"])
+    kept = kept.assign(step_time_ns=kept["end_ns"] - kept["start_ns"])
+    begun = kept["repeat"].map(_first_steady(kept))
+    return kept[(kept["step"] >= begun).to_numpy()]
+
+
+def _first_steady(rows: pd.DataFrame) -> dict[int, int]:
+    """Return for each repeat the number of the first step that is not one of slow first ones."""
+    clock = rows.groupby(["repeat", "step"], observed=True)["step_time_ns"].max().reset_index()
+    found = {}
+    for repeat, of_repeat in clock.groupby("repeat"):
+        steps, times = (of_repeat[name].to_numpy() for name in ("step", "step_time_ns"))
+        is_slow = times > UNEVEN * np.median(times)
+        first = int(np.argmin(is_slow))
+        is_warm = len(times) >= first + _FEWEST_WARM and is_slow[first:].mean() < _LEAST_SHARE
+        found[int(str(repeat))] = int(steps[first if is_warm else 0])
+    return found
 
 
 def between_steps_share(rows: pd.DataFrame) -> float:

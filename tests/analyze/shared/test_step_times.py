@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from profkit.analyze import steps
-from profkit.analyze.shared.step_times import timed_alike, typical
+from profkit.analyze.shared.step_times import timed_alike, typical, with_step_times
+from profkit.tables import schema
 from profkit.testing import run
 
 BURSTS = [10, 310] * 8
@@ -27,17 +28,34 @@ def test_a_step_costs_the_mean_where_slow_steps_are_as_usual_as_fast_ones(times,
     assert typical(np.array(times, dtype=float)) is statistic
 
 
-def measured(times_ms, tool="baseline"):
+def steps_of(times_ms):
     ends = np.cumsum([0, *times_ms]) * 1_000_000
-    rows = [
+    return [
         {"repeat": 0, "step": number, "start_ns": ends[number], "end_ns": ends[number + 1]}
         for number in range(len(times_ms))
     ]
-    return run(steps.analyze, steps={tool: rows}, skip_first=0)
+
+
+def measured(times_ms, tool="baseline"):
+    return run(steps.analyze, steps={tool: steps_of(times_ms)}, skip_first=0)
 
 
 def step_ms(result):
     return result.metrics["step_time_ns"].value / 1e6
+
+
+@pytest.mark.parametrize(
+    ("times_ms", "counted"),
+    [
+        ([150, 140, 150, 145] + [10] * 12, 12),
+        ([150] * 4 + [10, 11, 10, 150] * 4, 20),  # slow ones later, too
+        ([150] * 4 + [10] * 4, 8),  # few are steady
+        ([13] * 4 + [10] * 12, 16),  # hardly slower
+    ],
+)
+def test_slow_first_steps_are_left_out_where_the_others_are_even(times_ms, counted):
+    rows = schema.frame("steps", steps_of(times_ms))
+    assert len(with_step_times(rows, 0)) == counted
 
 
 def test_runs_are_compared_by_their_means_where_steps_of_one_are_uneven():
