@@ -191,7 +191,7 @@ class View:
 
 def _progress(job: _Job) -> str:
     """Return how far the job is; the number of steps of a script is not known beforehand."""
-    if job.total > 0:
+    if job.total >= job.step > 0:
         return f"step {job.step} of {job.total}"
     return f"step {job.step}" if job.step else ""
 

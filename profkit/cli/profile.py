@@ -20,6 +20,7 @@ from profkit.workloads.runtime import command_words
 _INPUT = 0
 _OF_HOSTS = {"launcher.nnodes", "launcher.across", "launcher.hosts"}
 _ENOUGH_STEPS = 20
+_ENOUGH_S = 0.5
 """Steps after which the program is ended: some to warm up, those that are recorded, and others to
 compare their time with."""
 
@@ -84,7 +85,10 @@ def _offers(args: argparse.Namespace) -> Iterator[str]:
     if not args.thorough:
         yield "more: --thorough repeats it, and records the memory of each layer and allocation"
     if not args.all:
-        yield f"after {_ENOUGH_STEPS} steps a program is ended: --all lets it run to its end"
+        yield (
+            f"after {_ENOUGH_STEPS} steps, and half a second of them, a program is ended:"
+            " --all lets it run to its end"
+        )
 
 
 def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -123,6 +127,8 @@ def overrides(
     defaults = {"launcher": "command"}
     if not is_whole:
         defaults["workload.stop_after"] = str(_ENOUGH_STEPS)
+        if "workload.stop_after" not in keys:
+            defaults["workload.stop_after_s"] = str(_ENOUGH_S)
     if not is_thorough:
         defaults |= {"toolset": "first", "repeats": "1"}
     chosen = [f"{key}={value}" for key, value in defaults.items() if key not in keys]

@@ -140,7 +140,7 @@ def _check_choice(override: Override, options: Sequence[str]) -> None:
     """Refuse what is no name of an option, and several names where one is chosen."""
     key, value, line = override.key_or_group, override.value(), str(override.input_line)
     if override.is_sweep_override():
-        if override.is_add() and key in _LISTS:
+        if override.is_add() and key == "tool":
             hint = f"name them in one list: +{key}=[{line.partition('=')[2]}]"
             raise ConfigError(f"{line}: what is added is added to all runs", hint=hint)
         return

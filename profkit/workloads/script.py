@@ -14,13 +14,14 @@ import types
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 from profkit import marks
-from profkit.core.bounds import PositiveInt
+from profkit.core.bounds import NonNegativeFloat, PositiveInt
 from profkit.core.errors import ProfkitError
+from profkit.core.settings import ADDED_LATER
 from profkit.workloads.automatic.step_ends import StepKind
 from profkit.workloads.automatic.step_limit import StepLimit
 from profkit.workloads.base import EXTRA_ARGUMENTS, BaseWorkload
@@ -51,6 +52,10 @@ class Workload(BaseWorkload):
 
     stop_after: PositiveInt | None = None
     """Steps after which the script is ended, on every rank; null lets it come to its own end."""
+
+    stop_after_s: NonNegativeFloat = field(default=0.0, metadata=ADDED_LATER)
+    """Seconds of steps before which a command (``launcher=command``) of one rank is not ended,
+    without a tool and by torch.profiler: short steps are many in them."""
 
     @property
     def words(self) -> list[str]:

@@ -32,6 +32,7 @@ def test_a_command_is_profiled_once_with_one_tool_and_ended_early(plan):
     assert made.run_settings.repeats == 1
     assert run.behaviour["workload"]["command"] == "python train.py '--name=a b,c'"
     assert run.behaviour["workload"]["stop_after"] == 20
+    assert run.behaviour["workload"]["stop_after_s"] == 0.5
     assert run.behaviour["world_size"] == 1
     assert run.name.startswith("train-")
 
@@ -48,6 +49,7 @@ def test_what_is_given_goes_before_the_defaults(plan):
     assert list(made.runs[0].tools) == ["baseline", "torch_profiler", "py_spy"]
     assert made.run_settings.repeats == 2
     assert made.runs[0].behaviour["workload"]["stop_after"] == 9
+    assert "stop_after_s" not in made.runs[0].behaviour["workload"]
     assert plan(is_whole=True).runs[0].behaviour["workload"]["stop_after"] is None
 
 

@@ -173,7 +173,9 @@ class FollowedProcess:
         self.coordinates = CoordinatesListener(rank, request.parallel, at_first_step)
         self.listeners = (*self.listeners, self.coordinates, clock)
         if request.stop_after:
-            limit = StepLimit(request.stop_after, self._end_early)
+            # Several ranks have to end at the same step.
+            least_s = request.stop_after_s if rank.world_size == 1 else 0.0
+            limit = StepLimit(request.stop_after, self._end_early, least_s)
             self.listeners = (*self.listeners, limit)
         for listener in self.listeners:
             listener.begin()

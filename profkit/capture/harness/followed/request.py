@@ -33,6 +33,8 @@ _REPLACES = re.compile(
 )
 _SCRIPT_BYTES = 1 << 20
 _BASELINE, _FIRST = "baseline", "rep0"
+# Others record all of the steps, or as many as they have memory for.
+_TIMED = (_BASELINE, "torch_profiler")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,6 +53,9 @@ class FollowRequest:
     stop_after: int
     """Steps after which the program is ended; 0 lets it come to its own end."""
 
+    stop_after_s: float
+    """Seconds of steps before which the only rank is not ended."""
+
 
 def of(spec: Spec, tool: Tool) -> FollowRequest:
     """Return what the processes of the capture `spec` are asked for."""
@@ -64,6 +69,7 @@ def of(spec: Spec, tool: Tool) -> FollowRequest:
         samples=workload.get("samples") or -1,
         round=_round(known),
         stop_after=workload.get("stop_after") or 0,
+        stop_after_s=workload.get("stop_after_s", 0.0) if spec.tool in _TIMED else 0.0,
     )
 
 

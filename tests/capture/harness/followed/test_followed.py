@@ -119,6 +119,15 @@ def test_a_package_with_workers_is_one_rank_that_ends_after_the_steps_asked_for(
     assert {Path(source).name for source in ran} >= {"sizes.py", "train.py"}
 
 
+@pytest.mark.parametrize(
+    ("tool", "is_longer"), [("baseline", True), ("torch_profiler", True), ("system", False)]
+)
+def test_short_steps_go_on_for_a_while_where_they_are_only_timed(followed, tool, is_longer):
+    made = followed("python leaving.py thread 100000", tool, stop_after=8, stop_after_s=0.2)
+    assert made.result.returncode == 0
+    assert (made.steps[0] > 8) == is_longer
+
+
 @pytest.mark.parametrize(("how", "status"), [("_exit", 0), ("hook", 1)])
 def test_what_was_recorded_is_kept_however_a_program_ends(followed, how, status):
     made = followed(f"python leaving.py {how} 3", "torch_profiler")
