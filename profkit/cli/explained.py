@@ -18,6 +18,7 @@ from profkit.core.formatting import counted, milliseconds, shortened, size
 _MS = 1e6
 _LARGE = 0.2
 _BARS = 3
+_LIKELY = "  (likely; causes vary too much to be sure)"
 _SMALL = 0.02
 EXPLAINED = frozenset({"step_time", "peak_memory"})
 """Metrics of which it is known what they consist of."""
@@ -130,12 +131,14 @@ def _of_time(found: Waterfall) -> Iterator[str]:
             f"  no steps are marked: B recorded {found.work:.3g} times the calls of A, "
             "and its times are divided by that"
         )
-    bars = found.largest(_BARS)
+    likely = found.likely()
+    bars = sorted((*found.largest(_BARS), *likely), key=lambda bar: -abs(bar.difference_ms))
     if not bars:
         is_large = abs(found.difference_ms) > _LARGE * max(found.before_ms, found.after_ms)
         why = ": traced steps vary too much to tell which; repeat on an idle machine"
         yield f"  no cause differs by more than chance{why if is_large else ''}"
-    yield from map(_line, bars)
+    for bar in bars[:_BARS]:
+        yield f"{_line(bar)}{_LIKELY if bar in likely else ''}"
     if found.launches_differ:
         before, after = map(milliseconds, found.launching_ms)
         work = "kernels of a step" if found.work == 1 else "same kernels"

@@ -25,6 +25,7 @@ _CONFIDENCE = 0.95
 _SMALL = 0.02
 _EXPLAINS = 0.6
 _MOST = 8
+_MUCH = 0.25
 
 ByRepeat = Mapping[int, float]
 
@@ -97,6 +98,22 @@ class Waterfall:
     def largest(self, count: int) -> tuple[Bar, ...]:
         """Return the bars with the largest difference that repeats tell from chance."""
         return tuple(bar for bar in self.bars if bar.id != OTHER and not bar.is_noise)[:count]
+
+    def likely(self) -> tuple[Bar, ...]:
+        """Return the others that are much of the difference, and by themselves no chance.
+
+        Among many causes that vary one may seem to differ by chance, so they are not told for sure.
+        """
+        return tuple(
+            bar
+            for bar in self.bars
+            if bar.is_noise
+            and bar.id not in {OTHER, OVERHEAD}
+            and bar.interval is not None
+            and not covers_none(bar.interval)
+            and bar.difference_ms * self.difference_ms > 0
+            and abs(bar.difference_ms) >= _MUCH * abs(self.difference_ms)
+        )
 
     @property
     def launches_differ(self) -> bool:
