@@ -45,6 +45,7 @@ from profkit.core.settings import Settings
 from profkit.core.verdict import Action, Cause, Confidence, Limiter, Trust, Verdict
 
 _NS_PER_MS = 1e6
+_OF_IDLE_MACHINES = ("idle_cores",)
 _STEADY_CHECKS = ("steps", "variation", "machine", FAR_STEPS)
 
 
@@ -142,9 +143,12 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     checks = [*itertools.chain(*of_steps), *map(_trust, _rows(causes, "trust"))]
     silent = {silenced for check in checks for silenced in check.silences}
     spoken = [cause for cause in mine if not silent & set(names.parts_of(cause.id))]
-    found = with_known_causes(_rows(causes, "matches"), mine)
     typical = {row["id"]: row["median_ms"] for row in rows if row["rank"] == rank}
     failed = {check.check for check in checks if not check.passed}
+    # More threads on cores that others use take longer.
+    unfit = _OF_IDLE_MACHINES if "machine" in failed else ()
+    matches = [row for row in _rows(causes, "matches") if row["pattern"] not in unfit]
+    found = with_known_causes(matches, mine)
     unsure = (config.small_if_busy if "machine" in failed else config.small) * traced_ms
     worth = worthwhile(spoken, found, config.small * traced_ms, unsure)
     spread = [action for action in worth if action.in_steps]

@@ -6,7 +6,8 @@ from profkit.patterns._python_calls import spent_in
 from profkit.patterns.base import Match, Step, pattern
 
 _FUNCTIONS = (
-    r"logging/__init__\.py|wandb/|tensorboard/|mlflow/|tensorboardX/|tqdm/std\.py"
+    r"logging/__init__\.py|wandb/|tensorboard/|mlflow/|tensorboardX/"
+    r"|tqdm/std\.py\(\d+\): (?!__iter__)"  # in which what is iterated over runs
     r"|<built-in (?:function print|method (?:flush|write) )|: log_metrics?$"
 )
 

@@ -1,5 +1,7 @@
 """Python in the model: functions inside forward or backward that call few operators, as hooks."""
 
+import re
+
 import numpy as np
 import pandas as pd
 
@@ -16,6 +18,9 @@ from profkit.patterns._rows import having, within
 from profkit.patterns.base import Match, Step, pattern
 
 _MOST_OPERATORS = 0.2
+_SELDOM = "do it less often than in every step, or "
+_FORWARD = re.compile(r": forward$")
+"""The model itself, which every step needs."""
 
 
 @pattern(
@@ -44,8 +49,8 @@ def match(
         if is_python and spent.gain_ns >= least_ns(step):
             return Match(
                 cause=spent.cause,
-                advice=f"{spent.place} runs inside the model and calls few operators: do it less "
-                "often than in every step, or with operators on whole tensors.",
+                advice=f"{spent.place} runs inside the model and calls few operators: "
+                f"{'' if _FORWARD.search(spent.place) else _SELDOM}use operators on whole tensors.",
                 gain_ns=spent.gain_ns,
                 place=spent.place,
                 confidence=Confidence.MEDIUM,

@@ -618,6 +618,14 @@ def test_on_a_busy_machine_little_is_worth_a_word_only_if_it_is_sure():
     assert [one.gain_ms for one in found.actions] == [7]
 
 
+def test_more_threads_are_advised_only_where_others_leave_cores():
+    found = ("idle_cores", *match("cpu_operators", 50)[1:])
+    busy = [("machine", "false", "Others took the CPUs.", "")]
+    times = {"cpu_operators": 93, "python": 7}
+    assert [one.gain_ms for one in on(times, matches=[found]).actions] == [50]
+    assert on(times, matches=[found], checks=busy).actions == ()
+
+
 @pytest.mark.parametrize(
     ("busy", "confidence", "least"),
     [(0, "low", 4), (0, "medium", 2), (1, "low", 16), (1, "medium", 8)],

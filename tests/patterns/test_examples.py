@@ -12,6 +12,7 @@ from profkit.patterns.base import Step
 from profkit.testing import found, frame, span
 from tests.patterns.examples import (
     loading_in_main_process,
+    python_in_the_model,
     recomputed_forward,
     scalars_in_a_loop,
     short_kernels,
@@ -75,6 +76,12 @@ def test_the_attention_of_pytorchs_own_module_is_called_without_weights(kernels,
     # On a CPU the fast path is the faster one for short texts.
     assert len(matches) == (bool(kernels) or length == 512)
     assert all(match.advice.startswith(advice) for match in matches)
+
+
+def test_the_forward_of_a_model_is_not_to_be_done_less_often():
+    example = python_in_the_model.FOUND | python_in_the_model.WHOLE
+    (match,) = found(patterns()["python_in_the_model"], **example)
+    assert match.advice.endswith("calls few operators: use operators on whole tensors.")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,10 @@ FOUND = {
 }
 EXPECTED = ("gpu_idle.python", 80_000, "every 50 to 100 steps")
 PASSED = {
+    "a loop below a progress bar": {
+        **FOUND,
+        "python_calls": [python(0, 90_000, "tqdm/std.py(1181): __iter__")],
+    },
     "a logarithm": {"python_calls": [python(0, 90_000, "math.py(3): log10")]},
     "a busy GPU": {**FOUND, "causes": causes(("gpu_idle", 0.001, ""))},
 }

@@ -22,6 +22,13 @@ FOUND = {
     "causes": causes(("python.train_py(9): record", 0.08, HOOK)),
 }
 EXPECTED = ("python.train_py(9): record", 90_000, "train.py(9): record runs inside the model")
+FORWARD = "model.py(71): forward"
+WHOLE = {
+    "python_calls": [
+        row | {"name": FORWARD} if row["name"] == HOOK else row for row in FOUND["python_calls"]
+    ],
+    "causes": causes(("python.model_py(71): forward", 0.08, FORWARD)),
+}
 PASSED = {
     "it computes": {**FOUND, "cpu_ops": [op(2, "aten::mm", 30_000) | span(2_000, 32_000)]},
     "seen once": {**FOUND, "python_calls": calls(1)},
