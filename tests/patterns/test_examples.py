@@ -17,6 +17,7 @@ from tests.patterns.examples import (
     scalars_in_a_loop,
     short_kernels,
     unfused_attention,
+    unfused_gelu,
     unused_gradients,
     work_beside_the_model,
     workers_restarted,
@@ -76,6 +77,13 @@ def test_the_attention_of_pytorchs_own_module_is_called_without_weights(kernels,
     # On a CPU the fast path is the faster one for short texts.
     assert len(matches) == (bool(kernels) or length == 512)
     assert all(match.advice.startswith(advice) for match in matches)
+
+
+def test_a_gelu_by_erf_is_known_as_well():
+    cpu_ops = unfused_gelu.ops(unfused_gelu.BY_ERF)
+    (match,) = found(patterns()["unfused_gelu"], cpu_ops=cpu_ops)
+    assert match.advice.startswith("Call `torch.nn.functional.gelu(x)`")
+    assert match.gain_ns == 25_000
 
 
 def test_the_forward_of_a_model_is_not_to_be_done_less_often():
