@@ -3,8 +3,18 @@
 import numpy as np
 import pandas as pd
 
-from profkit.patterns._rows import Chosen, cause, equal, having, inside, per_step, place, time
-from profkit.patterns._shapes import MATMULS
+from profkit.patterns._rows import (
+    Chosen,
+    cause,
+    equal,
+    fitting,
+    having,
+    inside,
+    per_step,
+    place,
+    time,
+)
+from profkit.patterns._shapes import MATMULS, operands
 from profkit.patterns.base import Match, Step, pattern
 
 _BETWEEN = (
@@ -14,6 +24,9 @@ _BETWEEN = (
 )
 _LEAST_RUN = 16
 _MOST_NS = 50_000
+_LAYER = "aten::addmm"
+"""With a bias, as layers have one: those of one width may follow one another."""
+_MATRIX = 2
 
 
 @pattern(
@@ -26,6 +39,7 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     Where anything is computed in between, as in layers, each may need the one before.
     """
     products = having(cpu_ops, MATMULS) & having(cpu_ops, "^.*[0-9]", "input_shapes")
+    products &= ~(equal(cpu_ops, "name", _LAYER) & fitting(cpu_ops, "input_shapes", _keeps_shape))
     runs = _in_runs(cpu_ops, products)
     if not runs.any():
         return None
@@ -39,6 +53,12 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
         place=place(cpu_ops, runs),
         evidence={"products_per_step": per_step(runs, step.count), "input_shapes": str(shapes)},
     )
+
+
+def _keeps_shape(shapes: str) -> bool:
+    """Tell whether a product has the shape of what it is of, so that the next may be of it."""
+    left, right = operands(shapes)
+    return len(left) == len(right) == _MATRIX and left[-1] == right[0] == right[1]
 
 
 def _in_runs(cpu_ops: pd.DataFrame, products: Chosen) -> Chosen:

@@ -23,6 +23,12 @@ PASSED = {
         ]
     },
     "two products for each layer, of which one is short": {"cpu_ops": LAYERS},
+    "layers of one width without anything between them": {
+        "cpu_ops": [
+            row | {"name": "aten::addmm"}
+            for row in products(20, "[[64], [16, 64], [64, 64], [], []]")["cpu_ops"]
+        ]
+    },
     "a few": products(8),
     "of different sizes": {
         "cpu_ops": [op(n, "aten::mm", 6_000, input_shapes=f"[[{n}, 64]]") for n in range(20)]
