@@ -87,9 +87,10 @@ def judge_capture(
     if _OUT_OF_MEMORY.search(f"{failure.summary}\n{failure.details}"):
         reason = f"{_REST_OF_PYTORCH.sub('', failure.summary).rstrip('.')}; {smaller}"
         return Outcome(status="oom", reason=reason, would_repeat=failure.would_repeat)
-    if failure.signum == signal.SIGKILL:
+    if failure.signum == signal.SIGKILL and not ended.interrupted:
         return _killed(failure, ended.shortage, smaller)
-    return Outcome(status="error", reason=failure.summary, would_repeat=failure.would_repeat)
+    reason = "it was interrupted" if ended.interrupted else failure.summary
+    return Outcome(status="error", reason=reason, would_repeat=failure.would_repeat)
 
 
 def is_kept(result: Outcome, missing: Sequence[str], ranks: Sequence[Rank]) -> bool:

@@ -60,6 +60,12 @@ def test_what_the_program_does_by_itself_would_repeat_and_what_is_done_to_it_not
     assert outcome.would_repeat is repeats
 
 
+def test_what_a_person_interrupted_did_not_fail_of_what_it_says_then():
+    ended = ProcessEnd(exit_code=1, interrupted=True)
+    outcome = judge_capture(ended, 60, Failure(summary="rank0: KeyboardInterrupt"), [])
+    assert (outcome.status, outcome.reason) == ("error", "it was interrupted")
+
+
 def test_a_killed_rank_ran_out_of_memory_only_with_evidence():
     failure = Failure(summary="rank1: killed by signal 9 (SIGKILL)", signum=9)
     plain, short = ProcessEnd(exit_code=1), ProcessEnd(exit_code=1, shortage="only 9 MB were left")
