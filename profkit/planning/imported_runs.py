@@ -276,6 +276,7 @@ def add_run(
     for source, target in placed.items():
         _place(source, target, is_copied=are_few)
         if state_of(source) != states[source]:
+            shutil.rmtree(folder)
             raise InputError(f"{source}: was written while it was imported", hint="import it again")
     behaviour = run_behaviour(slug, kind, size)
     made = {

@@ -287,6 +287,7 @@ def test_a_file_that_is_still_written_is_not_imported(tmp_path, monkeypatch):
     monkeypatch.setattr(imported_runs, "sha256", hashing)
     with pytest.raises(InputError, match="was written while it was imported"):
         add_run(found, TOOL, KIND, name="mine", command="c")
+    assert not [path for path in tmp_path.rglob("rank*") if path != source]
 
 
 @pytest.mark.slow  # runs the pipeline
