@@ -44,7 +44,8 @@ def match(
         return None
     has_gpu = not kernels.empty
     gain_ns = time(cpu_ops, inside(cpu_ops, calls))
-    if gain_ns < HANDED_OVER_MS * 1e6 * calls.sum():
+    handed_over_ns = HANDED_OVER_MS * 1e6 * calls.sum()
+    if gain_ns < handed_over_ns:
         return None
     loading_ms = gain_ns / 1e6 / step.count
     workers = _workers(loading_ms, step.ms)
@@ -53,7 +54,7 @@ def match(
     is_waiting = _share(python_calls, waits, batches) >= _MOSTLY
     if not (has_gpu or is_waiting):
         whole_ns, in_use = step.ms * 1e6 * step.count, per_time(processes, "cpu_ns")
-        gain_ns = min(gain_ns, whole_ns * (1 - in_use / _cores(processes)))
+        gain_ns = min(gain_ns - handed_over_ns, whole_ns * (1 - in_use / _cores(processes)))
     kept = f"{_kept(has_gpu=has_gpu)}{_shared(python_calls, batches)}"
     return Match(
         cause="gpu_idle.loading_data" if has_gpu else "loading_data",

@@ -339,11 +339,13 @@ def test_pauses_end_a_run_of_reads_where_they_are_many(between, where):
     assert where in match.advice
 
 
-@pytest.mark.parametrize(("step_ms", "workers"), [(6, 2), (0.8, 4), (0.6, 16)])
+SLOW_BATCH = [row | {"charged_ns": 2 * row["charged_ns"]} for row in loading_in_main_process.OPS]
+
+
+@pytest.mark.parametrize(("step_ms", "workers"), [(6, 2), (1.6, 4), (1.2, 16)])
 def test_workers_are_as_many_as_keep_up_with_the_rest_of_the_step(step_ms, workers):
     step = Step(count=1, ms=step_ms)
-    tables = {"cpu_ops": loading_in_main_process.OPS}
-    (match,) = found(patterns()["loading_in_main_process"], step=step, **tables)
+    (match,) = found(patterns()["loading_in_main_process"], step=step, cpu_ops=SLOW_BATCH)
     assert f"`num_workers={workers}`" in match.advice
     assert "pin_memory" not in match.advice
 
@@ -366,11 +368,16 @@ def test_workers_are_no_more_than_the_cores_of_a_rank(cores, words):
 
 @pytest.mark.parametrize(
     ("has_gpu", "cpu_ns", "gain_ns"),
-    [(False, 1_400, 300_000), (False, 200, 600_000), (False, -1, 600_000), (True, 1_400, 600_000)],
+    [
+        (False, 1_400, 300_000),
+        (False, 200, 700_000),
+        (False, -1, 700_000),
+        (True, 1_400, 1_200_000),
+    ],
 )
 def test_workers_gain_no_more_than_the_cores_that_the_program_leaves(has_gpu, cpu_ns, gain_ns):
     process = {"cores": 2, "ranks_on_host": 1, "start_ns": 0, "end_ns": 1_000, "cpu_ns": cpu_ns}
-    tables = {"cpu_ops": loading_in_main_process.OPS, "processes": [process]}
+    tables = {"cpu_ops": SLOW_BATCH, "processes": [process]}
     tables |= {"kernels": [kernel(9, "gemm", 1_000)]} if has_gpu else {}
     pattern = patterns()["loading_in_main_process"]
     (match,) = found(pattern, step=Step(count=1, ms=1), **tables)
