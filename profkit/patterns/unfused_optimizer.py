@@ -56,13 +56,13 @@ def match(
     name = str(cpu_ops["name"][steps].astype(object).iloc[0])
     optimizer = found.group(1) if (found := re.search(_STEP, name)) else ""
     calls = having(python_calls, _STEP_CALLS)
+    chosen &= ~inside(cpu_ops, having(cpu_ops, _OTHER_WORK))
+    gain_ns = time(cpu_ops, chosen, kernels)
+    spent = Spent(cause=cause(cpu_ops, chosen & ~steps, kernels), gain_ns=gain_ns, place="")
     if kernels.empty and calls.any():
-        # What Python does between the operators goes with them.
-        spent = spent_on_cpu(python_calls, outermost(python_calls, calls), cpu_ops, causes)
-    else:
-        chosen &= ~inside(cpu_ops, having(cpu_ops, _OTHER_WORK))
-        gain_ns = time(cpu_ops, chosen, kernels)
-        spent = Spent(cause=cause(cpu_ops, chosen & ~steps, kernels), gain_ns=gain_ns, place="")
+        # What Python does between the operators goes with them, where samples saw all of it.
+        seen = spent_on_cpu(python_calls, outermost(python_calls, calls), cpu_ops, causes)
+        spent = seen if seen.gain_ns >= gain_ns else spent
     return Match(
         cause=spent.cause,
         also=spent.also,

@@ -511,6 +511,17 @@ def test_the_line_that_calls_an_optimizer_is_the_place_of_it(outermost, where):
     assert match.place == where
 
 
+@pytest.mark.parametrize(("seen_ns", "is_whole"), [(150_000, True), (2_000, False)])
+def test_an_optimizer_of_which_samples_saw_a_part_takes_what_its_operators_do(seen_ns, is_whole):
+    calls = [
+        python(0, 900_000, "torch/optim/adamw.py(60): step") | {"call": 0, "charged_ns": seen_ns}
+    ]
+    example = examples("unfused_optimizer")
+    (match,) = found(patterns()["unfused_optimizer"], **example.FOUND, python_calls=calls)
+    assert (match.gain_ns > example.EXPECTED[1]) == is_whole
+    assert match.gain_ns >= example.EXPECTED[1]
+
+
 def test_of_two_models_of_the_same_shapes_the_one_that_is_not_trained_is_counted():
     trained = unused_gradients.update(100, "aten::_fused_adamw_", [*unused_gradients.SHAPES])
     rows = [*unused_gradients.ALL, *trained]
