@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from profkit.core import program_variables
 from profkit.core.checksums import version
 from profkit.core.job_record import NOTHING
 from profkit.dag.attempts import Attempts, of_report
@@ -105,6 +106,9 @@ def test_a_capture_of_files_that_have_changed_is_made_again(captured, change, nu
 
 
 def test_a_capture_with_another_variable_is_made_again(captured, monkeypatch):
+    # Libraries set some in the process that they are loaded into.
+    for name in program_variables.of_libraries():
+        monkeypatch.delenv(name)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     record = json.loads(captured.read_text())
     record |= {"machine": {"hostname": socket.gethostname()}, "variables": {"OMP_NUM_THREADS": ""}}
