@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -145,10 +145,7 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     spoken = [cause for cause in mine if not silent & set(names.parts_of(cause.id))]
     typical = {row["id"]: row["median_ms"] for row in rows if row["rank"] == rank}
     failed = {check.check for check in checks if not check.passed}
-    # More threads on cores that others use take longer.
-    unfit = _OF_IDLE_MACHINES if "machine" in failed else ()
-    matches = [row for row in _rows(causes, "matches") if row["pattern"] not in unfit]
-    found = with_known_causes(matches, mine)
+    found = with_known_causes(_fitting(_rows(causes, "matches"), failed), mine)
     unsure = (config.small_if_busy if "machine" in failed else config.small) * traced_ms
     worth = worthwhile(spoken, found, config.small * traced_ms, unsure)
     spread = [action for action in worth if action.in_steps]
@@ -192,6 +189,12 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
 
 def _rows(result: Result, name: str) -> list[dict[str, Any]]:
     return result.tables[name].records() if name in result.tables else []
+
+
+def _fitting(matches: Iterable[dict[str, Any]], failed: Container[str]) -> list[dict[str, Any]]:
+    """Return the matches without advice that a busy machine makes wrong: others need the cores."""
+    unfit = _OF_IDLE_MACHINES if "machine" in failed else ()
+    return [row for row in matches if row["pattern"] not in unfit]
 
 
 def _without_profiler(

@@ -146,8 +146,8 @@ def _kernels(title: str, kernels: KernelVerdict, advice: str) -> verdict_view.Ot
 
 def _items(evidence: Evidence) -> tuple[Item, ...]:
     """Return what readers are shown of the evidence: no flag, which only chooses a sentence."""
-    told = {name: evidence[name] for name in evidence if not _IS_FLAG.match(name)}
+    facts = {name: evidence[name] for name in evidence if not _IS_FLAG.match(name)}
     return tuple(
         Item(label=shown.label, value=value, unit=shown.unit)
-        for shown, value in zip(columns([*told]), told.values(), strict=True)
+        for shown, value in zip(columns([*facts]), facts.values(), strict=True)
     )

@@ -102,7 +102,7 @@ class Waterfall:
     def likely(self) -> tuple[Bar, ...]:
         """Return the others that are much of the difference, and by themselves no chance.
 
-        Among many causes that vary one may seem to differ by chance, so they are not told for sure.
+        Among many causes that vary, one may seem to differ by chance: these are not sure.
         """
         return tuple(
             bar

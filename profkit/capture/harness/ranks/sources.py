@@ -135,7 +135,7 @@ _NOT_USERS = (
 
 
 def _scripts(words: Iterable[str]) -> Iterator[Path]:
-    """Yield those of `words` that are scripts of a shell, but for the tools of an environment."""
+    """Yield the scripts among `words`, but none of Python, as PyTorch's own tools are."""
     for path in _files(words):
         # Not by `open`, which notes what is opened as the program's.
         descriptor = os.open(path, os.O_RDONLY)
