@@ -8,6 +8,7 @@ from profkit.analyze.division import cpu, gpu, names
 from profkit.analyze.division.cpu_threads import BLOCKED, NOT_RECORDED, START_UP
 from profkit.analyze.division.phases import inside
 from profkit.analyze.division.thread_waits import IN_CALL, WAITING
+from profkit.analyze.shared.step_times import BETWEEN_STEPS
 from profkit.core.formatting import milliseconds, without_arguments
 from profkit.core.verdict import Action, Cause, Limiter
 
@@ -41,11 +42,18 @@ def headline(limiter: Limiter, causes: Sequence[Cause], step_ms: float, per: str
     return _short(text)
 
 
-def of_time_outside(actions: Sequence[Action]) -> str:
-    """Return the sentence on an action beside the steps, "" if there is none."""
-    return "".join(
-        f"{action.title}: {milliseconds(action.gain_ms)} ms for each." for action in actions
-    )
+def of_time_outside(actions: Sequence[Action], step_ms: float) -> tuple[Limiter | None, str]:
+    """Return the sentence of the first action beside the steps, and the limiter that it is."""
+    if not actions:
+        return None, ""
+    first = actions[0]
+    time = milliseconds(first.gain_ms)
+    if BETWEEN_STEPS not in first.evidence:
+        return None, f"{first.title}: {time} ms for each."
+    is_mostly = float(first.evidence.get("call_share", 0.0)) >= _MOST
+    where = f", mostly in {first.evidence['call']}" if is_mostly else ""
+    text = f"Between steps {time} ms pass for each step of {milliseconds(step_ms)} ms{where}."
+    return Limiter.OUTSIDE, text
 
 
 def of_some_steps(

@@ -1,19 +1,23 @@
 """Whether the time is that of steps, and one costs what the step time says."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from statistics import fmean
+from typing import Any
 
 from profkit.analyze.shared.step_times import (
     BETWEEN_STEPS,
+    BETWEEN_STEPS_BY_CALL,
     GROWTH,
     UNEVEN,
     is_mean_of_uneven,
 )
 from profkit.core.formatting import duration
 from profkit.core.result import Finding, Result
-from profkit.core.verdict import Action, Trust
+from profkit.core.verdict import Action, Evidence, Trust
 
 _MOST = 0.5
+_MUCH = 0.3
+"""Part of the time between steps from which on a call is named."""
 _GROWN = 0.3
 """Growth from the first third of the steps to the last that is worth a change."""
 _NS_PER_MS = 1e6
@@ -51,16 +55,30 @@ def is_most(action: Action, steps: Result | None) -> bool:
 def _between(steps: Result, step_ns: float) -> Iterator[Action]:
     if found := steps.metrics.get(BETWEEN_STEPS):
         title = f"{'Most' if found.value >= _MOST else 'Much'} of the time passes between steps"
+        largest = _largest_between(steps)
+        place, call = (str(largest.get(name, "")) for name in ("place", "call"))
+        mostly = f", {largest['share']:.0%} of that in `{call}`" if call else ""
+        of_call: Evidence = {"call": call, "call_share": largest["share"]} if call else {}
         yield Action(
             cause="",
             title=title,
+            place=place,
             advice=(
-                f"It is {found.value:.0%}, as of evaluation, checkpoints or logs: do that less "
-                "often, or with fewer batches. `+tool=py_spy` shows its lines."
+                f"It is {found.value:.0%}{mostly or ', as of evaluation, checkpoints or logs'}: do "
+                "that less often, or with fewer batches."
+                f"{'' if place else ' `+tool=py_spy` shows its lines.'}"
             ),
             gain_ms=step_ns * found.value / (1 - found.value) / _NS_PER_MS,
+            evidence={BETWEEN_STEPS: found.value, **of_call},
             source="https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
         )
+
+
+def _largest_between(steps: Result) -> Mapping[str, Any]:
+    """Return the row of the call that takes most of the time between steps, if it is much."""
+    found = steps.tables.get(BETWEEN_STEPS_BY_CALL)
+    row = next(iter(found.records()), None) if found else None
+    return row if row and row["share"] >= _MUCH else {}
 
 
 def _growing(steps: Result, step_ns: float) -> Iterator[Action]:

@@ -3,16 +3,18 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
 
+from profkit.analyze._between_steps import between_steps_by_call
 from profkit.analyze._steadiness import by_repeat, growing, unknown, unsettled, unsteady
-from profkit.analyze.base import ByTool, analysis
+from profkit.analyze.base import ByTool, Columns, OfTool, analysis
 from profkit.analyze.shared.step_times import (
     BASELINE,
     BETWEEN_STEPS,
+    BETWEEN_STEPS_BY_CALL,
     GROWTH,
     TRACER,
     ClockedSteps,
@@ -30,6 +32,7 @@ from profkit.core.result import Abstention, Chart, Finding, Interval, Metric, Re
 from profkit.core.settings import Settings
 
 _NS_PER_S = 1e9
+_STACK, _SPENT = Columns("stack"), Columns("stack spent_ns")
 # A median absolute deviation times this estimates the standard deviation of a normal spread.
 _NORMAL = 1.4826
 
@@ -70,11 +73,17 @@ class Config(Settings):
 
 
 @analysis(title="Steps")
-def analyze(
+def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     steps: ByTool,
     config: Config,
     causes: Result | None = None,
     clocked: ClockedSteps = None,
+    between: Annotated[
+        pd.DataFrame | None, OfTool(tool=TRACER, table="between_steps", columns=_SPENT)
+    ] = None,
+    samples: Annotated[
+        pd.DataFrame | None, OfTool(tool=TRACER, table="python_samples", columns=_STACK)
+    ] = None,
 ) -> Result:
     """How long does each step take, how much does that vary, and what is the throughput?
 
@@ -120,6 +129,9 @@ def analyze(
         "Every step, on the slowest rank": ("clock", clock),
         "Slow steps": ("outliers", outliers),
     }
+    if BETWEEN_STEPS in metrics and between is not None and samples is not None:
+        by_call = between_steps_by_call(between, samples)
+        shown |= {"What runs between steps": (BETWEEN_STEPS_BY_CALL, by_call)}
     return Result(
         findings=(*([grown] if grown else []), *_findings(clock, per_repeat, config)),
         metrics=metrics,

@@ -168,11 +168,12 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     outside = [action for action in beside if is_most(action, unprofiled)]
     chosen = with_those(beside, chosen, step_ms, traced_ms)[: config.actions]
     chosen = [_no_surer(_without_ranks(action, doubts), confidence) for action in chosen]
+    outer, said_of_outer = of_time_outside(outside, step_ms)
     per = PER_STEP if step is None or overhead_ms else PER_TRACED_STEP
     is_whole = any(missing.what == SINGLE_STEPS for missing in causes.abstentions)
     return Verdict(
-        limiter=limiter,
-        headline=of_time_outside(outside)
+        limiter=outer or limiter,
+        headline=said_of_outer
         or of_some_steps(chosen, limiter, traced_ms, is_typical=is_typical)
         or headline(limiter, mine, traced_ms, RECORDED if is_whole else per),
         step_ms=step_ms,

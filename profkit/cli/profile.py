@@ -87,7 +87,7 @@ def _offers(args: argparse.Namespace) -> Iterator[str]:
     if not args.all:
         yield (
             f"after {_ENOUGH_STEPS} steps, and half a second of them, a program is ended:"
-            " --all lets it run to its end"
+            " --all lets it run to its end,\nand shows what it does seldom, as evaluation"
         )
 
 

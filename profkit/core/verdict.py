@@ -8,7 +8,7 @@ Evidence = dict[str, str | int | float | bool]
 
 
 class Limiter(StrEnum):
-    """What a step waits for most."""
+    """What a step waits for most, or where the run spends more time than in steps."""
 
     GPU = "GPU-bound"
     CPU = "CPU-bound"
@@ -18,6 +18,7 @@ class Limiter(StrEnum):
     STRAGGLER = "straggler"
     WAITING = "waiting"
     MEMORY = "memory-bound"
+    OUTSIDE = "between steps"
     UNSTABLE = "unstable"
     UNKNOWN = "not enough recorded"
 

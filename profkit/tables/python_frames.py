@@ -82,7 +82,7 @@ def called_functions(python_calls: pd.DataFrame) -> NDArray[np.object_]:
     "" where a call is the program's own.
     """
     names, code = _names(python_calls)
-    known = np.array([_known_as(name) for name in names.tolist()], dtype=object)
+    known = np.array([known_as(name) for name in names.tolist()], dtype=object)
     return np.concatenate([known[code[called]] for _, called in _climbed(python_calls)])
 
 
@@ -93,7 +93,7 @@ def _names(python_calls: pd.DataFrame) -> tuple[NDArray[np.object_], NDArray[np.
     return np.array(every, dtype=object), np.append(names.codes.to_numpy(), np.int32(-1))
 
 
-def _known_as(frame: str) -> str:
+def known_as(frame: str) -> str:
     """Return ``module.function`` of a frame, of what is built in the function alone."""
     found = _BUILT_IN.match(frame) or _FUNCTION.match(frame)
     if not found:

@@ -146,6 +146,13 @@ TABLES = {
         "Where the program's own thread was in Python, looked at every few ms.",
         *SAMPLE,
     ),
+    "between_steps": table(
+        "Where the program's own thread was in Python between steps, as in evaluation.",
+        *WHERE,
+        ("tid", INT, "Thread."),
+        ("spent_ns", INT, "Time there: that between two steps is shared out among its looks."),
+        SAMPLE[-1],
+    ),
     "python_threads": table(
         "Where other threads were in Python at the same instants.",
         *SAMPLE,

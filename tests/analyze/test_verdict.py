@@ -4,12 +4,13 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from profkit.analyze import steps as step_times
 from profkit.analyze import verdict
 from profkit.analyze.shared.step_times import BETWEEN_STEPS
-from profkit.core.result import Abstention, Finding, Metric, Result, Severity, Table
+from profkit.core.result import Abstention, Finding, Metric, Result, Severity, Table, table
 from profkit.core.verdict import Confidence, Limiter, MemoryVerdict
 from profkit.planning.cache import load
 from profkit.report import verdict_text
@@ -192,13 +193,38 @@ def test_where_most_time_passes_between_steps_that_is_the_answer(share, is_most)
         "between_steps_share": Metric(value=share, unit="share", title="Between"),
         "step_time_ns": Metric(value=100e6, unit="ns", title="Step time"),
     }
+    row = {"place": "train.py(25): <module>", "call": "train.evaluate", "share": 0.9}
+    by_call = table(pd.DataFrame([row]), title="Between")
     found = judged(
-        causes=causes({"python": 100}), steps=Result(metrics=metrics), unprofiled=[{"step": 0}]
+        causes=causes({"python": 100}),
+        steps=Result(metrics=metrics, tables={"between_steps_by_call": by_call}),
+        unprofiled=[{"step": 0}],
     )
-    said = "Most of the time passes between steps: 400 ms for each."
+    said = "Between steps 400 ms pass for each step of 100 ms, mostly in train.evaluate."
     assert (found.headline == said) == is_most
+    assert (found.limiter is Limiter.OUTSIDE) == is_most
+    action = next(one for one in found.actions if one.title.endswith("passes between steps"))
+    assert action.place == row["place"]
+    assert f"It is {share:.0%}, 90% of that in `train.evaluate`: do that less" in action.advice
     shown = [gain(action, found.traced_ms) for action in found.actions]
     assert (shown[:1] == ["up to 400 ms per step less, on average"]) == is_most
+
+
+def test_what_runs_between_steps_is_named_only_where_it_is_much_of_that():
+    metrics = {
+        "between_steps_share": Metric(value=0.8, unit="share", title="Between"),
+        "step_time_ns": Metric(value=100e6, unit="ns", title="Step time"),
+    }
+    row = {"place": "train.py(25): <module>", "call": "train.evaluate", "share": 0.2}
+    by_call = table(pd.DataFrame([row]), title="Between")
+    found = judged(
+        causes=causes({"python": 100}),
+        steps=Result(metrics=metrics, tables={"between_steps_by_call": by_call}),
+        unprofiled=[{"step": 0}],
+    )
+    assert found.headline == "Between steps 400 ms pass for each step of 100 ms."
+    assert found.actions[0].place == ""
+    assert "as of evaluation, checkpoints or logs" in found.actions[0].advice
 
 
 GROWTH = Finding(

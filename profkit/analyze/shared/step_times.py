@@ -27,7 +27,10 @@ UNPROFILED = "unprofiled_step_time_ns"
 """The metric of the unprofiled step time beside how much tools slow steps down."""
 
 BETWEEN_STEPS = "between_steps_share"
-"""The metric of `between_steps_share`, where that is much."""
+"""The metric of `between_steps_share`, where that is much..."""
+
+BETWEEN_STEPS_BY_CALL = "between_steps_by_call"
+"""...and the table of what is called there."""
 
 GROWTH = "growth_share"
 """The metric of how much slower late steps are than early ones, where that is much."""

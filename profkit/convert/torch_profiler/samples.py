@@ -1,7 +1,5 @@
 """Stacks that profkit sampled inside the process, beside a trace of its own captures."""
 
-from collections.abc import Sequence
-
 import msgspec
 import numpy as np
 import pyarrow as pa
@@ -14,7 +12,14 @@ from profkit.tables import schema
 from profkit.tables.tree_paths import joined
 
 SUFFIX = ".python.json"
-TABLES = ("python_samples", "python_threads", "python_pauses", "sampled_steps", "processes")
+TABLES = (
+    "python_samples",
+    "between_steps",
+    "python_threads",
+    "python_pauses",
+    "sampled_steps",
+    "processes",
+)
 _OF_TRACE = ".pt.trace.json"
 
 
@@ -62,13 +67,17 @@ def _tables(raw: Raw, read: _Sampled) -> dict[str, pa.Table]:
     own = zip(read.samples, read.cpu_ns or unknown, read.queued_ns or unknown, strict=True)
     others = zip(read.threads, read.threads_queued_ns or [-1] * len(read.threads), strict=True)
     usage = read.usage
+    when = np.array([when for when, _ in read.samples], dtype=np.int64)
     rows: dict[str, list[tuple[int, ...]]] = {
         "python_samples": [
             (read.tid, when, cpu_ns, queued_ns, stack)
             for ((when, stack), cpu_ns, queued_ns), is_inside in zip(
-                own, _are_inside([when for when, _ in read.samples], steps), strict=True
+                own, _are_inside(when, steps), strict=True
             )
             if is_inside
+        ],
+        "between_steps": [
+            (read.tid, spent_ns, stack) for stack, spent_ns in _between(read, when, steps)
         ],
         "python_threads": [(*row[:3], queued_ns, row[3]) for row, queued_ns in others],
         "python_pauses": [(read.tid, start, end) for start, end in read.pauses],
@@ -80,11 +89,28 @@ def _tables(raw: Raw, read: _Sampled) -> dict[str, pa.Table]:
     return {name: _table(name, raw, rows[name], stacks) for name in TABLES}
 
 
-def _are_inside(times_ns: Sequence[int], steps: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _are_inside(times_ns: NDArray[np.int64], steps: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Tell which instants are inside a step: none of an evaluation, nor of the program's exit."""
     if not len(steps):
         return np.ones(len(times_ns), dtype=np.bool_)
-    return step_of(np.array(times_ns, dtype=np.int64), steps) >= 0
+    return step_of(times_ns, steps) >= 0
+
+
+def _between(
+    read: _Sampled, times_ns: NDArray[np.int64], steps: NDArray[np.int64]
+) -> list[tuple[int, int]]:
+    """Return the stacks that were seen between steps, and the time in ns that each stands for.
+
+    A look is dearer where much runs, so that the looks of one gap share its time.
+    """
+    gaps = np.column_stack((steps[:-1, 1], steps[1:, 0]))
+    gap = step_of(times_ns, gaps)
+    seen = gap >= 0
+    looks = np.bincount(gap[seen], minlength=len(gaps))
+    stack = np.array([stack for _, stack in read.samples], dtype=np.int64)[seen]
+    share_ns = ((gaps[:, 1] - gaps[:, 0]) / np.maximum(looks, 1))[gap[seen]]
+    spent_ns = np.bincount(stack, weights=share_ns)
+    return [(int(number), round(spent_ns[number])) for number in np.unique(stack)]
 
 
 def _table(name: str, raw: Raw, rows: list[tuple[int, ...]], stacks: list[str]) -> pa.Table:

@@ -34,6 +34,7 @@ def test_samples_beside_a_trace_become_rows_from_the_root(tmp_path):
             {**where, "time_ns": 10, "cpu_ns": 6, "queued_ns": 0, "stack": ROOT},
             {**where, "time_ns": 20, "cpu_ns": 9, "queued_ns": 3, "stack": "a.py(3): main"},
         ],
+        "between_steps": [],
         "python_threads": [
             where | {"tid": 8, "time_ns": 10, "cpu_ns": 1, "queued_ns": 5, "stack": "a.py(3): main"}
         ],
@@ -52,8 +53,23 @@ def test_what_runs_between_two_steps_or_after_the_last_is_none_of_a_step(tmp_pat
     assert tables(raw(tmp_path))["python_samples"]["time_ns"].to_pylist() == [10, 19, 35]
 
 
+def test_looks_between_two_steps_share_the_time_there(tmp_path):
+    stacks = [["a.py(3): main"], ["b.py(4): test"], ["a.py(5): save"]]
+    seen = [[2, 1], [10, 0], [21, 1], [24, 1], [29, 2], [33, 0], [41, 2], [45, 0], [99, 1]]
+    content = {"tid": 7, "stacks": stacks, "samples": seen, "pauses": []}
+    (tmp_path / "rank0_dp0_tp0_pp0.17.python.json").write_text(json.dumps(content))
+    steps = tmp_path / "rank0_dp0_tp0_pp0.steps.json"
+    times = [[5, 20, -1, 9], [30, 40, -1, 9], [43, 44, -1, 9], [44, 50, -1, 9]]
+    steps.write_text(json.dumps({"steps": times}))
+    found = tables(raw(tmp_path))["between_steps"].to_pylist()
+    assert [(row["stack"], row["spent_ns"]) for row in found] == [
+        ("b.py(4): test", 7),
+        ("a.py(5): save", 3 + 3),
+    ]
+
+
 def test_a_trace_without_samples_has_none(tmp_path):
-    assert [len(table) for table in tables(raw(tmp_path)).values()] == [0, 0, 0, 0, 0]
+    assert [len(table) for table in tables(raw(tmp_path)).values()] == [0] * 6
 
 
 def test_samples_of_older_captures_have_no_cpu_times(tmp_path):

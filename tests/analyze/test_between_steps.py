@@ -1,0 +1,65 @@
+"""What runs between steps is what no step calls."""
+
+import pandas as pd
+import pytest
+
+from profkit.analyze._between_steps import between_steps_by_call
+
+LOOP = "train.py(9): main"
+STEP = [("train.py(20): <module>", LOOP, "net.py(5): forward")] * 99
+
+
+def by_call(between, inside=STEP):
+    rows = pd.DataFrame(
+        [(";".join(frames), ns) for *frames, ns in between], columns=["stack", "spent_ns"]
+    )
+    stacks = pd.DataFrame({"stack": [";".join(frames) for frames in inside]})
+    found = between_steps_by_call(rows, stacks)
+    return [(row.place, row.call, round(row.share, 2)) for row in found.itertuples()]
+
+
+def test_the_place_is_the_outermost_line_that_no_step_has():
+    between = [
+        (
+            "train.py(20): <module>",
+            "train.py(12): main",
+            "eval.py(7): run",
+            "net.py(5): forward",
+            60,
+        ),
+        ("train.py(20): <module>", "train.py(12): main", "eval.py(8): run", "<built-in x>", 20),
+        ("train.py(20): <module>", LOOP, "torch/serialization.py(834): save", 15),
+        ("train.py(20): <module>", "train.py(13): main", 5),
+    ]
+    assert by_call(between) == [
+        ("train.py(12): main", "eval.run", 0.8),
+        ("torch/serialization.py(834): save", "", 0.15),
+        ("train.py(13): main", "", 0.05),
+    ]
+
+
+def test_a_line_that_few_looks_put_into_a_step_is_none_of_steps():
+    late = ("train.py(20): <module>", "train.py(12): main", "eval.py(7): run")
+    assert by_call([(*late, 10)], [*STEP, late]) == [("train.py(12): main", "eval.run", 1)]
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        (LOOP, "torch/profiler/profiler.py(900): step", "<built-in stop>"),
+        (LOOP, "profkit/capture/harness/run.py(10): end"),
+    ],
+)
+def test_what_records_is_no_part_of_the_program(frames):
+    test = ("train.py(20): <module>", "train.py(12): main", "eval.py(7): run")
+    assert by_call([(*frames, 30), (*test, 10)]) == [("train.py(12): main", "eval.run", 0.25)]
+
+
+def test_frames_of_profkit_around_a_program_are_passed_over():
+    around = "profkit/workloads/script.py(5): main"
+    between = [(around, "train.py(12): main", "eval.py(7): run", 10)]
+    assert by_call(between, [(around, LOOP)]) == [("train.py(12): main", "eval.run", 1)]
+
+
+def test_nothing_that_was_seen_is_no_row():
+    assert by_call([]) == []
