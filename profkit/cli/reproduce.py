@@ -19,7 +19,7 @@ from profkit.cli.untrusted_manifest import Manifest, environment, left_out, over
 from profkit.core import secret_store
 from profkit.core.errors import InputError
 from profkit.core.formatting import without_controls
-from profkit.core.secret_masking import MASK
+from profkit.core.secret_urls import MASK
 from profkit.planning.imported import RUNS
 
 FOLDER = Path("results/.profkit/reproduced")

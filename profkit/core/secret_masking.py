@@ -33,8 +33,7 @@ from profkit.core.secret_names import (
     is_secret_name,
 )
 from profkit.core.secret_programs import HINTS_OF_PROGRAMS, OF_PROGRAMS
-
-MASK = "[masked]"
+from profkit.core.secret_urls import IN_URL, MASK
 
 _SHORTEST = 6
 _BLOCK_BYTES = 8 << 20
@@ -57,10 +56,6 @@ _KNOWN_FORMS = re.compile(
     r"|(?:xapp-\d|pplx|GOCSPX|AGE-SECRET-KEY|tskey-[a-z]+|ATATT3|hv[sb]\.|wandb_v\d_)[\w-]{20,}"
     r"|local-[0-9a-f]{40}|dapi[0-9a-f]{32}|\d{8,10}:AA[\w-]{33}"
     r")"
-)
-_IN_URL = re.compile(
-    r"(?<=://)[^\s/'\"]*:[^\s/'\"]+(?=@)|(?<=://)[\w.~-]{16,}(?=@)"
-    r"|(?<=://hooks\.slack\.com/services/)[\w/]+|(?<=/api/webhooks/)\d+/[\w-]+"
 )
 _GIVEN = re.compile(
     rf"(?:(?<![\w-])(?:-u|-U|--?[\w-]{{0,20}}user(?:name)?|--auth|--basic|--login|--creds?){THEN}"
@@ -190,7 +185,7 @@ class Masker:
         return masked
 
     def _masked(self, text: str) -> str:
-        for pattern in (_PEM, _KNOWN_FORMS, *([_IN_URL] if "://" in text else []), self._values):
+        for pattern in (_PEM, _KNOWN_FORMS, *([IN_URL] if "://" in text else []), self._values):
             if pattern:
                 text = self._substituted(pattern, text, _is_whole)
         text = self._substituted(_LONG, text, _is_random_value)
@@ -316,7 +311,7 @@ def secret_values(environment: Mapping[str, str]) -> set[str]:
         for name, value in environment.items()
         if is_secret_name(name) and not Path(value[:255]).exists()
     }
-    urls = (match for value in environment.values() for match in _IN_URL.findall(value))
+    urls = (match for value in environment.values() for match in IN_URL.findall(value))
     return forms(secrets | {url.rpartition(":")[2] for url in urls})
 
 

@@ -6,7 +6,8 @@ import shlex
 
 import pytest
 
-from profkit.core.secret_masking import MASK, Masker, forms
+from profkit.core.secret_masking import Masker, forms
+from profkit.core.secret_urls import MASK
 
 NOTHING = Masker({})
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import DTypeLike, NDArray
 
 from profkit.convert.columns.values import REMEMBERED_BYTES, compact_json, packed
+from profkit.core.secret_urls import without_passwords
 from profkit.tables import schema
 
 Column = NDArray[Any]
@@ -64,9 +65,9 @@ class Text:
 
     @property
     def listed(self) -> list[str]:
-        """The strings, by number."""
+        """The strings, by number, without the passwords of addresses: reports are shared."""
         if len(self._listed) < len(self.numbers):
-            self._listed = list(self.numbers)
+            self._listed = [*map(without_passwords, self.numbers)]
         return self._listed
 
     def codes(self, values: Iterable[str]) -> Column:

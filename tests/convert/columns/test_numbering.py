@@ -51,3 +51,13 @@ def test_json_that_was_forgotten_is_written_again(monkeypatch):
     given = [b"[%d, 2]" % number for number in range(9)] * 2 + [b"[" + b"1, " * 20 + b"1]"]
     assert [compact[text] for text in given] == [text.decode().replace(" ", "") for text in given]
     assert len(compact) == 1
+
+
+def test_passwords_of_addresses_are_not_in_names_that_are_shown():
+    texts = Text()
+    named = ["aten::add", "get https://bob:hunter2@data.org/x", "get https://data.org/x"]
+    codes = texts.codes(named)
+    shown = ["aten::add", "get https://[masked]@data.org/x", "get https://data.org/x"]
+    assert texts.decoded(codes).to_pylist() == shown
+    # The same name has one number still, as it is in the file.
+    assert texts.codes(named).tolist() == codes.tolist()
