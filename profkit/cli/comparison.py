@@ -9,7 +9,7 @@ from typing import Any
 
 from profkit.analyze.shared.paired import DIFFER, FEWEST_PAIRS, Judgement, Outcome, judged
 from profkit.analyze.shared.repeat_order import in_turn
-from profkit.analyze.shared.step_times import is_mean_of_uneven
+from profkit.analyze.shared.step_times import BETWEEN_STEPS, is_mean_of_uneven
 from profkit.cli.explained import Why, lines
 from profkit.cli.measured_run import METRICS, Difference, MeasuredRun, differences, timed_alike
 from profkit.cli.metric_words import CHANGES, MEASURING, TITLES, shown
@@ -127,6 +127,10 @@ def sentences(comparison: Comparison) -> Iterator[str]:
                 is_mean = any(is_mean_of_uneven(run.metrics[METRICS[word]]) for run in runs)
                 how = "means of uneven steps" if is_mean else "geometric means of the repeats"
                 yield f"  ({how}; `profkit show` prints {elsewhere})"
+            shares = [run.metrics.get(BETWEEN_STEPS) for run in runs]
+            if any(shares):
+                between = " -> ".join(f"{one.value:.0%}" if one else "little" for one in shares)
+                yield f"  (it leaves out what passes between steps, of the run: {between})"
         for doubt in judgement.doubts:
             yield f"  but {doubt}"
 

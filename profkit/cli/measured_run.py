@@ -11,7 +11,12 @@ from typing import Any
 import msgspec
 
 from profkit.analyze.shared.repeat_order import beginnings
-from profkit.analyze.shared.step_times import BASELINE, is_mean_of_uneven, unprofiled_mean
+from profkit.analyze.shared.step_times import (
+    BASELINE,
+    BETWEEN_STEPS,
+    is_mean_of_uneven,
+    unprofiled_mean,
+)
 from profkit.cli.run_folders import RunFolder
 from profkit.core import result
 from profkit.core.atomic_write import write_atomically
@@ -59,7 +64,8 @@ class MeasuredRun:
     """When each repeat began, as text that sorts."""
 
     metrics: dict[str, Metric]
-    """Metrics of `METRICS` that were measured, with the value of each repeat, and the mean step."""
+    """Metrics of `METRICS` that were measured, with the value of each repeat, and beside them the
+    mean step, and the share of the time between steps where that is much."""
 
     facts: dict[str, str]
     """Tool that took the times, machine, versions, configuration and sources, by dotted key."""
@@ -109,6 +115,8 @@ def measured(run: RunFolder, *, needs_steps: bool = True) -> MeasuredRun:
     }
     if (mean := unprofiled_mean(steps)) is not None:
         metrics[_STEP_TIME_MEAN] = mean
+    if (between := steps.metrics.get(BETWEEN_STEPS)) is not None:
+        metrics[BETWEEN_STEPS] = between
     records = _records(run)
     failed = tuple(dict.fromkeys(text for record in records for text in _failures(record)))
     if needs_steps and METRICS["step_time"] not in metrics:

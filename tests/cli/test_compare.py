@@ -2,16 +2,17 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from profkit.analyze import steps
 from profkit.cli import main
-from profkit.cli.measured_run import measured
-from profkit.cli.run_folders import run_named
+from profkit.cli.measured_run import measured, result_of
+from profkit.cli.run_folders import RunFolder, run_named
 from profkit.core.errors import InputError
-from profkit.core.result import Abstention, Result
+from profkit.core.result import Abstention, Metric, Result
 from profkit.testing import run
 from profkit.testing.result_tree import ResultTree
 from tests.cli.measured_runs import MACHINE, STEADY, leave_peak, leave_result, leave_run
@@ -61,6 +62,22 @@ def test_an_average_that_differs_from_what_show_prints_is_named(folder, capsys):
     assert lines[number + 1] == (
         "  (geometric means of the repeats; `profkit show` prints 100 ms -> 100 ms)"
     )
+
+
+def test_time_between_steps_is_said_to_be_left_out_where_it_is_much(folder, capsys):
+    leave_run(folder, "one", 100 * STEADY)
+    leave_run(folder, "two", 100 * STEADY, second=30)
+    path = folder / "results/runs/two"
+    before = Metric(value=0.764, unit="share", title="Time between steps")
+    found = result_of(RunFolder(path), "steps")
+    leave_result(
+        path, "steps", replace(found, metrics=found.metrics | {"between_steps_share": before})
+    )
+    (said,) = [line for line in compared(capsys) if "leaves out" in line]
+    assert said == "  (it leaves out what passes between steps, of the run: little -> 76%)"
+    capsys.readouterr()
+    assert main(["compare", "one", "one"]) == 0
+    assert "leaves out" not in capsys.readouterr().out
 
 
 def test_a_slower_run_that_takes_less_memory_is_said_to_be_both(folder, capsys):
