@@ -76,7 +76,8 @@ def test_time_between_steps_is_said_to_be_left_out_where_it_is_much(folder, caps
     (said,) = [line for line in compared(capsys) if "leaves out" in line]
     assert said == "  (it leaves out what passes between steps, of the run: little -> 76%)"
     capsys.readouterr()
-    assert main(["compare", "one", "one"]) == 0
+    leave_run(folder, "three", 100 * STEADY, second=40)
+    assert main(["compare", "one", "three"]) == 0
     assert "leaves out" not in capsys.readouterr().out
 
 
