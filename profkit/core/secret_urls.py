@@ -12,4 +12,4 @@ IN_URL = re.compile(
 
 def without_passwords(text: str) -> str:
     """Return `text` with the secrets of its addresses masked."""
-    return IN_URL.sub(MASK, text) if "://" in text else text
+    return IN_URL.sub(MASK, text)

@@ -67,7 +67,9 @@ class Text:
     def listed(self) -> list[str]:
         """The strings, by number, without the passwords of addresses: reports are shared."""
         if len(self._listed) < len(self.numbers):
-            self._listed = [*map(without_passwords, self.numbers)]
+            self._listed = [
+                without_passwords(text) if "://" in text else text for text in self.numbers
+            ]
         return self._listed
 
     def codes(self, values: Iterable[str]) -> Column:
