@@ -19,10 +19,10 @@ from profkit.analyze.shared.paired import (
     outcome_of,
 )
 from profkit.analyze.shared.repeat_order import beginnings, in_turn
-from profkit.analyze.shared.step_times import timed_alike
 from profkit.core.formatting import counted
 from profkit.core.result import Abstention, Chart, Finding, Interval, Result, Severity, Table, table
 from profkit.core.settings import Settings, known
+from profkit.core.step_time import timed_alike
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

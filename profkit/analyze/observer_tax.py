@@ -10,16 +10,15 @@ import pandas as pd
 from profkit.analyze.base import ByTool, analysis
 from profkit.analyze.shared.paired import Ratio, no_interval, over_repeats
 from profkit.analyze.shared.step_times import (
-    BASELINE,
     TRACER,
     UNPROFILED,
     ClockedSteps,
     step_time,
-    step_time_title,
     with_step_times,
 )
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
+from profkit.core.step_time import BASELINE, step_time_title
 
 _STEP = ["rank", "repeat", "step"]
 
@@ -161,7 +160,7 @@ def _metrics(slowdowns: Mapping[str, Ratio]) -> dict[str, Metric]:
 
 def _unprofiled(baseline: pd.DataFrame, config: Config) -> Metric:
     found = step_time(baseline, None, baseline, config.skip_first)
-    title = step_time_title(BASELINE, found.statistic)
+    title = step_time_title(BASELINE, is_mean=found.is_mean)
     return Metric(value=found.time_ns, unit="ns", title=title, better="lower")
 
 

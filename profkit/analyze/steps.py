@@ -12,7 +12,6 @@ from profkit.analyze._between_steps import between_steps_by_call
 from profkit.analyze._steadiness import by_repeat, growing, unknown, unsettled, unsteady
 from profkit.analyze.base import ByTool, Columns, OfTool, analysis
 from profkit.analyze.shared.step_times import (
-    BASELINE,
     BETWEEN_STEPS,
     BETWEEN_STEPS_BY_CALL,
     GROWTH,
@@ -23,13 +22,13 @@ from profkit.analyze.shared.step_times import (
     between_steps_share,
     slowest_rank,
     step_time,
-    step_time_title,
     with_step_times,
 )
 from profkit.analyze.shared.uncertainty import Statistic, Times, interval
 from profkit.core.formatting import agreeing, counted, ranks_and_repeats
 from profkit.core.result import Abstention, Chart, Finding, Interval, Metric, Result, Table, table
 from profkit.core.settings import Settings
+from profkit.core.step_time import BASELINE, step_time_title
 
 _NS_PER_S = 1e9
 _STACK, _SPENT = Columns("stack"), Columns("stack spent_ns")
@@ -316,7 +315,7 @@ def _step_time(typical: StepTime, times: Mapping[int, Times], tool: str, config:
     return Metric(
         value=typical.time_ns,
         unit="ns",
-        title=step_time_title(tool, typical.statistic),
+        title=step_time_title(tool, is_mean=typical.is_mean),
         better="lower",
         by_repeat=dict(typical.by_repeat),
         interval=_interval(typical.time_ns, times, typical.statistic, config),

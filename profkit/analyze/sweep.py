@@ -14,11 +14,11 @@ from profkit.analyze._sweep_model import PEAK_MEMORY, STEP_TIME, predicted
 from profkit.analyze._sweep_speed import BY_BATCH, STEPS, in_words_of, speed_of
 from profkit.analyze.base import Behaviour, ByRun, ResultTables, analysis
 from profkit.analyze.shared.paired import FEWEST_PAIRS, TOO_FEW, Ratio, adjusted, compared
-from profkit.analyze.shared.step_times import timed_alike
 from profkit.core.drawing import Drawing
 from profkit.core.formatting import counted, size
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.core.settings import Settings
+from profkit.core.step_time import timed_alike
 
 _TWO = 2
 _FRONT = "Pareto front"

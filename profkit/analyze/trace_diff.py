@@ -15,11 +15,11 @@ from profkit.analyze.base import ByRun, Columns, Mapped, analysis
 from profkit.analyze.shared.matched_parts import Matched, matched
 from profkit.analyze.shared.paired_parts import PairedParts, paired_parts
 from profkit.analyze.shared.representative_ranks import left_out, representative
-from profkit.analyze.shared.step_times import unprofiled_mean
 from profkit.analyze.shared.waterfall import Bar, Waterfall, waterfall_of
 from profkit.core.formatting import counted, milliseconds, shortened
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.core.settings import Settings
+from profkit.core.step_time import unprofiled_mean
 
 KINDS = ("operator", "runtime", "kernel")
 _BY_NAME = ["name", "kind"]

@@ -9,12 +9,13 @@ from typing import Any
 
 from profkit.analyze.shared.paired import DIFFER, FEWEST_PAIRS, Judgement, Outcome, judged
 from profkit.analyze.shared.repeat_order import in_turn
-from profkit.analyze.shared.step_times import BETWEEN_STEPS, is_mean_of_uneven
+from profkit.analyze.shared.step_times import BETWEEN_STEPS
 from profkit.cli.explained import Why, lines
 from profkit.cli.measured_run import METRICS, Difference, MeasuredRun, differences, timed_alike
 from profkit.cli.metric_words import CHANGES, MEASURING, TITLES, shown
 from profkit.cli.unlike_pairs import unlike
 from profkit.core.formatting import counted, local_time, numbered
+from profkit.core.step_time import is_mean_of_uneven
 from profkit.planning.model import Pairing
 
 _SHOWN = 4

@@ -7,13 +7,13 @@ from pathlib import Path
 from profkit.analyze.shared.matched_parts import matched, stacks
 from profkit.analyze.shared.memory_waterfall import MemoryWaterfall, largest, memory_waterfall
 from profkit.analyze.shared.paired_parts import paired_parts
-from profkit.analyze.shared.step_times import BASELINE
 from profkit.analyze.shared.waterfall import Bar, Waterfall, covers_none, interval_of, waterfall
 from profkit.cli.measured_run import METRICS, MeasuredRun
 from profkit.convert.drawing.flamegraph import differential_svg
 from profkit.core.atomic_write import write_atomically
 from profkit.core.errors import InputError
 from profkit.core.formatting import counted, milliseconds, shortened, size
+from profkit.core.step_time import BASELINE
 
 _MS = 1e6
 _LARGE = 0.2

@@ -11,12 +11,7 @@ from typing import Any
 import msgspec
 
 from profkit.analyze.shared.repeat_order import beginnings
-from profkit.analyze.shared.step_times import (
-    BASELINE,
-    BETWEEN_STEPS,
-    is_mean_of_uneven,
-    unprofiled_mean,
-)
+from profkit.analyze.shared.step_times import BETWEEN_STEPS
 from profkit.cli.run_folders import RunFolder
 from profkit.core import result
 from profkit.core.atomic_write import write_atomically
@@ -25,6 +20,7 @@ from profkit.core.errors import InputError
 from profkit.core.result import Metric, Result
 from profkit.core.saved_results import BASELINES, saved_results
 from profkit.core.settings import nearest
+from profkit.core.step_time import BASELINE, is_mean_of_uneven, unprofiled_mean
 from profkit.tables.loaded_run import LoadedRun
 
 METRICS = {

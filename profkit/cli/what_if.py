@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from profkit.analyze.division.names import parts_of
-from profkit.analyze.shared.step_times import is_mean_of_uneven
 from profkit.analyze.shared.what_if import Prediction, Step
 from profkit.cli.explained import unprofiled_ms
 from profkit.cli.measured_run import METRICS, measured
@@ -20,6 +19,7 @@ from profkit.cli.run_folders import RunFolder, last_selected, run_named
 from profkit.core.errors import InputError
 from profkit.core.formatting import milliseconds, shortened
 from profkit.core.settings import nearest
+from profkit.core.step_time import is_mean_of_uneven
 
 _GONE, _HALF = 1.0, 0.5
 _MS = 1e6

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from profkit.core import result
+from profkit.core.step_time import is_mean_of_uneven, with_mean
 from profkit.report import result_tree, view
 from profkit.report.column_labels import column
 from profkit.report.labelled_values import Number, Value
@@ -15,6 +16,7 @@ _UNPROFILED = (
     "Step times are those of unprofiled steps. Causes, and differences of traces, are of traced "
     "steps, which take longer."
 )
+_STEP_TIME = "steps.step_time_ns"
 _LOG_FROM = 8  # largest over smallest value of an axis that was swept by doubling
 
 
@@ -129,7 +131,7 @@ def overview(shown_runs: Sequence[ShownRun], settings: Settings) -> view.Drawn:
     """Return the tables and charts that compare the runs; nothing if there is only one."""
     if len(shown_runs) <= 1:
         return view.Drawn()
-    runs = [shown_run.run for shown_run in shown_runs]
+    runs = _timed_alike([shown_run.run for shown_run in shown_runs])
     keys = list(dict.fromkeys(_metric_keys(runs)))
     links = tuple(shown_run.anchor_link.href for shown_run in shown_runs)
     glance = _comparison(runs, settings.key_metrics, "Runs by their key numbers", links)
@@ -139,6 +141,18 @@ def overview(shown_runs: Sequence[ShownRun], settings: Settings) -> view.Drawn:
     every = _comparison(runs, keys, "All numbers of all runs", links)
     drawn, charts = _charts(runs, settings.key_metrics)
     return view.Drawn(tables=(glance, every, drawn), charts=charts)
+
+
+def _timed_alike(runs: Sequence[result_tree.Run]) -> Sequence[result_tree.Run]:
+    """Return the runs with the means of their steps where steps of one of them are uneven."""
+    if not any(is_mean_of_uneven(_metric(run, _STEP_TIME)) for run in runs):
+        return runs
+    found = []
+    for run in runs:
+        steps = run.documents.get("steps")
+        means = {"steps": replace(steps, result=with_mean(steps.result))} if steps else {}
+        found.append(replace(run, documents={**run.documents, **means}))
+    return found
 
 
 def _metric_keys(runs: Sequence[result_tree.Run]) -> Iterator[str]:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from profkit.analyze import comparison, steps
-from profkit.analyze.shared.step_times import step_time_title
 from profkit.core.errors import ConfigError
 from profkit.core.result import Abstention, Metric, Result, Table
+from profkit.core.step_time import step_time_title
 from profkit.tables import schema
 from tests.analyze.shared.test_uncertainty import QUIET, bound, studies
 

@@ -8,8 +8,8 @@ import pytest
 
 from profkit.analyze import sweep
 from profkit.analyze._sweep_axes import axes_of
-from profkit.analyze.shared.step_times import step_time_title
 from profkit.core.result import Metric, Result, table
+from profkit.core.step_time import step_time_title
 
 STEADY = np.array([1.0, 1.004, 0.997, 1.002, 0.999, 1.0])
 MIB = 2**20

@@ -1,11 +1,10 @@
 """What is said of steps whose mean is far from their median."""
 
-import numpy as np
 import pytest
 
 from profkit.analyze._uneven_steps import uneven_steps
-from profkit.analyze.shared.step_times import BASELINE, step_time_title
 from profkit.core.result import Metric, Result, Table
+from profkit.core.step_time import BASELINE, step_time_title
 
 
 @pytest.mark.parametrize(
@@ -17,7 +16,7 @@ from profkit.core.result import Metric, Result, Table
 )
 def test_workers_are_suspected_only_where_data_is_loaded(loads_data, why):
     table = Table(title="", columns=("mean_ns", "median_ns"), rows=((90e6, 20e6), (70e6, 20e6)))
-    step = Metric(value=80e6, unit="ns", title=step_time_title(BASELINE, np.mean))
+    step = Metric(value=80e6, unit="ns", title=step_time_title(BASELINE, is_mean=True))
     steps = Result(metrics={"step_time_ns": step}, tables={"per_repeat": table})
     (check,) = uneven_steps(steps, loads_data=loads_data)
     assert check.message.endswith(f"or {why}.")
@@ -26,7 +25,7 @@ def test_workers_are_suspected_only_where_data_is_loaded(loads_data, why):
 
 def test_steps_of_which_many_are_faster_are_not_called_slower():
     table = Table(title="", columns=("mean_ns", "median_ns"), rows=((20e6, 90e6),))
-    step = Metric(value=20e6, unit="ns", title=step_time_title(BASELINE, np.mean))
+    step = Metric(value=20e6, unit="ns", title=step_time_title(BASELINE, is_mean=True))
     steps = Result(metrics={"step_time_ns": step}, tables={"per_repeat": table})
     (check,) = uneven_steps(steps, loads_data=True)
     assert check.message.endswith("the median, 90 ms: many are far faster than others.")

@@ -16,6 +16,7 @@ from profkit.core.result import (
     Severity,
     Table,
 )
+from profkit.core.step_time import BASELINE, step_time_title
 from profkit.report import result_tree, view
 from profkit.report.build_view import Page, report_view
 from profkit.report.kept_comparison import with_comparison
@@ -113,6 +114,23 @@ def test_times_with_and_without_a_profiler_stand_in_columns_of_their_own():
         "Step time, by batch",
         "Step time, with a profiler, by batch",
     ]
+
+
+def test_runs_are_compared_by_their_means_where_steps_of_one_are_uneven():
+    def unprofiled(median, means, *, is_mean):
+        title = step_time_title(BASELINE, is_mean=is_mean)
+        metric = replace(timed(median).metrics["step_time_ns"], title=title)
+        rows = tuple(enumerate(means))
+        table = Table(title="", columns=("repeat", "mean_ns"), rows=rows)
+        return Result(metrics={"step_time_ns": metric}, tables={"per_repeat": table})
+
+    even = unprofiled(2e6, [2.1e6, 2.3e6], is_mean=False)
+    uneven = unprofiled(5e6, [5e6, 5e6], is_mean=True)
+    table = arranged(run("a", even, batch=1), run("b", uneven, batch=2)).overview.tables[0]
+    assert [column.label for column in table.columns[2:-1]] == ["Unprofiled step time, mean"]
+    assert [row[2] for row in table.rows] == [2.2e6, 5e6]
+    both = arranged(run("a", even, batch=1), run("b", even, batch=2)).overview.tables[0]
+    assert [row[2] for row in both.rows] == [2e6, 2e6]
 
 
 @pytest.mark.parametrize(

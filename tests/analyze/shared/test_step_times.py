@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from profkit.analyze import steps
-from profkit.analyze.shared.step_times import timed_alike, typical, with_step_times
+from profkit.analyze.shared.step_times import typical, with_step_times
+from profkit.core.step_time import timed_alike
 from profkit.tables import schema
 from profkit.testing import run
 
