@@ -10,8 +10,12 @@ from profkit.tables.python_frames import known_as
 from profkit.tables.tree_paths import SEPARATOR
 
 _RECORDS = "torch/profiler/"
-_LESS = 0.5
-"""A frame is one of steps where its part of them is at least this part of that between them."""
+_WRAPPERS = ("torch/utils/_contextlib.py", "torch/_compile.py", "torch/_dynamo/", "contextlib.py")
+_MODULE = "torch/nn/modules/module.py"
+_MODEL = "model(...)"
+_LESS = 0.1
+"""A frame is one of steps where its part of them is at least this part of that between them: where
+the same lines train and evaluate, the forward pass is a third of the steps, say, and no less."""
 
 
 def between_steps_by_call(between: pd.DataFrame, inside: pd.DataFrame) -> pd.DataFrame:
@@ -31,8 +35,7 @@ def between_steps_by_call(between: pd.DataFrame, inside: pd.DataFrame) -> pd.Dat
     for frames, ns in stacks:
         own = [frame for frame in frames if usual[frame] < _LESS * shares[frame]]
         if own:
-            called = frames[frames.index(own[0]) + 1 :]
-            found[own[0], known_as(called[0]) if called else ""] += ns
+            found[own[0], _called(frames[frames.index(own[0]) + 1 :])] += ns
     rows = [(place, call, ns / whole) for (place, call), ns in found.most_common()]
     return pd.DataFrame(rows, columns=["place", "call", "share"])
 
@@ -43,6 +46,12 @@ def _frames(stack: object) -> list[str]:
     if is_profkits(every[-1]) or any(frame.startswith(_RECORDS) for frame in every):
         return []
     return [frame for frame in every if not is_profkits(frame)]
+
+
+def _called(frames: list[str]) -> str:
+    """Return what the first of `frames` is that is no decorator, as programs name it."""
+    first = next((frame for frame in frames if not frame.startswith(_WRAPPERS)), "")
+    return _MODEL if first.startswith(_MODULE) else known_as(first)
 
 
 def _shares(stacks: Iterable[tuple[list[str], float]]) -> dict[str, float]:

@@ -61,5 +61,28 @@ def test_frames_of_profkit_around_a_program_are_passed_over():
     assert by_call(between, [(around, LOOP)]) == [("train.py(12): main", "eval.run", 1)]
 
 
+@pytest.mark.parametrize(
+    ("frames", "call"),
+    [
+        (["torch/utils/_contextlib.py(120): decorate_context", "eval.py(7): run"], "eval.run"),
+        (["torch/nn/modules/module.py(1778): _wrapped_call_impl", "net.py(5): go"], "model(...)"),
+        (["torch/_dynamo/eval_frame.py(9): f", "torch/nn/modules/module.py(8): g"], "model(...)"),
+        ([], ""),
+    ],
+    ids=["a decorator", "the model", "a compiled model", "nothing"],
+)
+def test_a_call_has_the_name_that_the_program_knows(frames, call):
+    between = [("train.py(20): <module>", "train.py(12): main", *frames, 10)]
+    assert by_call(between) == [("train.py(12): main", call, 1)]
+
+
+def test_lines_that_train_and_evaluate_are_of_steps():
+    forward = ("train.py(20): <module>", LOOP, "net.py(5): forward", "net.py(2): product")
+    steps = [forward] * 3 + [("train.py(20): <module>", LOOP, "train.py(2): backward")] * 7
+    assert by_call(
+        [(*forward, 90), ("train.py(20): <module>", "train.py(13): main", 10)], steps
+    ) == [("train.py(13): main", "", 0.1)]
+
+
 def test_nothing_that_was_seen_is_no_row():
     assert by_call([]) == []
