@@ -3,6 +3,7 @@
 import re
 
 from profkit.analyze.division.phases import inside
+from profkit.core.formatting import milliseconds
 from profkit.core.verdict import Cause
 
 _SYNC = re.compile(r"Synchronize|cudaMemcpy$|hipMemcpy|urEventWait|urQueueFinish")
@@ -67,3 +68,30 @@ def blocked(cause: Cause) -> str:
             "kernel loads its code."
         )
     return at_place(cause, f"Call {call} less often") + "."
+
+
+def not_started_title(cause: Cause) -> str:
+    """Return what is wrong where the GPU does not begin what was launched."""
+    is_short = "between_kernels_ns" in cause.evidence
+    return "Gaps between short kernels" if is_short else "Launched work does not start"
+
+
+def not_started(cause: Cause) -> str:
+    """Return the advice on work that was launched and that the GPU does not begin."""
+    if "between_kernels_ns" in cause.evidence:
+        pause = float(cause.evidence["between_kernels_ns"]) / 1e3
+        return (
+            f"The GPU takes {pause:.1f} us from one kernel to the next, "
+            f"{float(cause.evidence['gaps_per_step']):,.0f} times: use fewer, larger kernels, "
+            "as fused ones or `torch.compile`."
+        )
+    call = cause.evidence.get("blocked_in", "")
+    longest = milliseconds(float(cause.evidence.get("longest_ns", 0)) / 1e6)
+    if cause.evidence.get("streams") == 1:
+        return (
+            f"It waits for no other stream, up to {longest} ms at a time: another program has the "
+            "GPU, as `nvidia-smi` or `rocm-smi` shows, or its driver sends work in batches, as on "
+            "Windows and WSL."
+        )
+    find = "ind what the stream waits for, an event of another stream or work from before."
+    return f"The CPU is blocked in {call} meanwhile: f{find}" if call else f"F{find}"

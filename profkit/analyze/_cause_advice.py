@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from profkit.analyze._blocked_advice import at_place, blocked
+from profkit.analyze._blocked_advice import at_place, blocked, not_started, not_started_title
 from profkit.analyze._communication_advice import less_communication
 from profkit.analyze._late_rank import late_place
 from profkit.analyze.division.details import (
@@ -121,7 +121,13 @@ def _fewer_launches(cause: Cause) -> str:
             f"longest gap {longest} ms."
         )
     line = where or "; record its line with `with_stack=True`"
-    return f"Move CPU work out of the step: the longest gap, {longest} ms, is Python{line}."
+    in_operators = float(cause.evidence.get(IN_OPERATORS, 0.0))
+    gap = (
+        f"the longest gap is {longest} ms, {1 - in_operators:.0%} of all is"
+        if in_operators > _MUCH
+        else f"the longest gap, {longest} ms, is"
+    )
+    return f"Move CPU work out of the step: {gap} Python{line}."
 
 
 def _of_line(cause: Cause) -> str:
@@ -129,19 +135,6 @@ def _of_line(cause: Cause) -> str:
         f"The GPU waits for Python in {cause.place}: launch fewer, larger kernels there "
         "(`torch._foreach_*`, `torch.compile`), or move it out of the step."
     )
-
-
-def _not_started(cause: Cause) -> str:
-    call = cause.evidence.get("blocked_in", "")
-    longest = milliseconds(float(cause.evidence.get("longest_ns", 0)) / 1e6)
-    if cause.evidence.get("streams") == 1:
-        return (
-            f"It waits for no other stream, up to {longest} ms at a time: another program has the "
-            "GPU, as `nvidia-smi` or `rocm-smi` shows, or its driver sends work in batches, as on "
-            "Windows and WSL."
-        )
-    find = "ind what the stream waits for, an event of another stream or work from before."
-    return f"The CPU is blocked in {call} meanwhile: f{find}" if call else f"F{find}"
 
 
 def _late(cause: Cause) -> str:
@@ -364,8 +357,8 @@ _RULES = (
     ),
     _Rule(
         cause=re.compile(r"gpu_idle\.not_started$"),
-        title="Launched work does not start",
-        advice=_not_started,
+        title=not_started_title,
+        advice=not_started,
         least=0.1,
         source=_GRAPHS,
         confidence=Confidence.LOW,

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from profkit.core.verdict import Confidence
-from profkit.patterns._rows import equal, having, per_step
+from profkit.patterns._rows import equal, having, inside, operators_of, per_step
 from profkit.patterns.base import Match, Step, pattern
 
 _MOST_MEDIAN_NS = 10_000
@@ -24,7 +24,11 @@ _MOST_READS = 10
     source="https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs",
 )
 def match(
-    kernels: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step
+    kernels: pd.DataFrame,
+    cpu_ops: pd.DataFrame,
+    runtime_calls: pd.DataFrame,
+    causes: pd.DataFrame,
+    step: Step,
 ) -> Match | None:
     """Find many short kernels outside CUDA graphs where the GPU waits for Python and launches.
 
@@ -42,7 +46,9 @@ def match(
     if between_ns < _MOSTLY * idle_ns:
         return None
     advice = 'Use `torch.compile(model, mode="reduce-overhead")` or a larger batch.'
-    reads = per_step(having(cpu_ops, _READS), step.count)
+    waits = operators_of(runtime_calls[having(runtime_calls, "Synchronize|Memcpy")], cpu_ops)
+    # Values that are on the CPU already are read as well.
+    reads = per_step(inside(cpu_ops, having(cpu_ops, _READS)) & waits, step.count)
     if reads > _MOST_READS:
         advice = (
             f"Take out `.item()` and `nonzero` ({reads:,.0f} in a step), which wait for the GPU "

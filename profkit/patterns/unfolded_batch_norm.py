@@ -39,7 +39,7 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
 
 def _count_batches(cpu_ops: pd.DataFrame, norms: Chosen) -> bool:
     """Tell whether there is a count of batches for most of the `norms`, as training has it."""
-    counts = having(cpu_ops, r"^aten::add_$") & having(cpu_ops, _COUNT, "input_types")
+    counts = having(cpu_ops, r"^aten::add_?$") & having(cpu_ops, _COUNT, "input_types")
     return bool(counts.sum() > _MOSTLY * norms.sum())
 
 

@@ -102,7 +102,10 @@ def _of_largest(verdict: Verdict) -> str:
         said += f" Most is in {whole.place}, {milliseconds(there)}{of_step}."
     on_gpu = what and said and what.id.startswith("gpu_")
     return (
-        f"{said} Nsight Compute says how near that is to the limits of the GPU." if on_gpu else said
+        f"{said} Nsight Compute (NVIDIA) or ROCm Compute Profiler (AMD) says how near that is to "
+        "the limits of the GPU."
+        if on_gpu
+        else said
     )
 
 

@@ -351,6 +351,19 @@ def test_launched_work_that_does_not_start_says_on_how_many_streams_it_could_wai
     assert evidence == {"streams": streams, "longest_ns": 400_000}
 
 
+def test_a_gpu_that_goes_from_kernel_to_kernel_waits_for_nothing():
+    times = [(5 + 10 * number, 13 + 10 * number) for number in range(20)]
+    found = divided(
+        steps=[step(0, 205)],
+        cpu_ops=[op(0, 0, 200)],
+        kernels=[kernel(number, *time) for number, time in enumerate(times)],
+        runtime_calls=[call(number, 0, 4) for number in range(20)],
+    )
+    evidence = json.loads(tree(found)["gpu_idle.not_started"]["evidence"])
+    assert evidence["between_kernels_ns"] == 2_000
+    assert evidence["gaps_per_step"] >= 19
+
+
 def replayed(*kernels, launch="cudaGraphLaunch"):
     """Return what a step of a graph spends idle; the CPU waits for its end."""
     launches = [(7, 0, 4, launch), (8, 4, 5, launch)]

@@ -776,7 +776,7 @@ NORMAL, EMPTY, COMPILED = "aten::normal_", "aten::empty", "## Call CompiledFxGra
             NORMAL,
             {"operator_share": 0.2, "in_operators_share": 0.3},
             "python.",
-            "Move CPU work out of the step: the longest gap, 149 ms, is Python",
+            "Move CPU work out of the step: the longest gap is 149 ms, 70% of all is Python",
         ),
         (NORMAL, {"short_gaps_share": 0.9}, "python.", "Launch fewer, larger kernels"),
     ],
@@ -798,6 +798,10 @@ def test_an_operator_that_computes_on_the_cpu_while_the_gpu_waits_is_named(
         ({"streams": 1, "longest_ns": 363_000}, "no other stream, up to 0.363 ms at a time"),
         ({"streams": 2, "longest_ns": 363_000}, "an event of another stream"),
         ({"blocked_in": "cudaFree"}, "The CPU is blocked in cudaFree meanwhile"),
+        (
+            {"between_kernels_ns": 2_750, "gaps_per_step": 2483.0},
+            "The GPU takes 2.8 us from one kernel to the next, 2,483 times: use fewer",
+        ),
     ],
 )
 def test_work_that_does_not_start_on_the_only_stream_waits_for_no_other(evidence, says):

@@ -198,20 +198,21 @@ def test_products_and_communication_of_an_optimizer_are_not_gained_by_fusing_it(
 
 
 @pytest.mark.parametrize(
-    ("name", "counts", "is_said"),
+    ("name", "count", "is_said"),
     [
-        ("bn_fw_inf_1C11", False, False),
-        ("bn_fw_tr_1C11", False, True),
-        ("", True, True),
-        ("", False, False),
+        ("bn_fw_inf_1C11", "", False),
+        ("bn_fw_tr_1C11", "", True),
+        ("", "aten::add_", True),
+        ("", "aten::add", True),
+        ("", "", False),
     ],
 )
-def test_a_model_in_evaluation_is_not_to_be_put_into_it(name, counts, is_said):
+def test_a_model_in_evaluation_is_not_to_be_put_into_it(name, count, is_said):
     ops = examples("unfolded_batch_norm").FOUND["cpu_ops"]
     norms = [row["op"] for row in ops if row["name"] == "aten::batch_norm"]
     ops = [row | {"charged_ns": 90_000} for row in ops]
-    if counts:
-        ops += [op(900 + n, "aten::add_", input_types='["long int","Scalar"]') for n in norms]
+    if count:
+        ops += [op(900 + n, count, input_types='["long int","Scalar"]') for n in norms]
     given = {"kernels": [kernel(2, name, 90_000)]} if name else {}
     (match,) = found(patterns()["unfolded_batch_norm"], cpu_ops=ops, **given)
     assert ("model.eval()" in match.advice) == is_said
@@ -421,8 +422,17 @@ def test_waits_outside_of_loading_or_short_ones_say_nothing_of_it():
 @pytest.mark.parametrize("name", ["aten::_local_scalar_dense", "aten::nonzero"])
 def test_graphs_are_not_advised_where_the_program_reads_values_all_the_time(name, reads, says):
     ops = [op(number, name) for number in range(reads)]
-    (match,) = found(patterns()["short_kernels"], **short_kernels.FOUND | {"cpu_ops": ops})
+    calls = [call(number, "cudaStreamSynchronize") for number in range(reads)]
+    tables = short_kernels.FOUND | {"cpu_ops": ops, "runtime_calls": calls}
+    (match,) = found(patterns()["short_kernels"], **tables)
     assert match.advice.startswith(says)
+
+
+def test_values_that_are_on_the_cpu_are_read_without_waiting():
+    ops = [op(number, "aten::_local_scalar_dense") for number in range(60)]
+    tables = short_kernels.FOUND | {"cpu_ops": ops, "runtime_calls": [call(70, "cudaMemcpyAsync")]}
+    (match,) = found(patterns()["short_kernels"], **tables)
+    assert match.advice.startswith("Use `torch.compile(mod")
 
 
 def _updating(names, columns=(), apart=200):

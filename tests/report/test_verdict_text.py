@@ -166,7 +166,7 @@ def test_a_program_with_nothing_to_mend_hears_so():
     gemm = cause("gpu_computing.aten::mm", 35, "aten::mm")
     made = " ".join(lines(replace(VERDICT, actions=(), causes=(*VERDICT.causes, gemm))))
     assert (
-        f"{nothing} The largest part is aten::mm, 35 of 100 ms. Nsight Compute says how near"
+        f"{nothing} The largest part is aten::mm, 35 of 100 ms. Nsight Compute (NVIDIA) or ROCm"
         in made
     )
     few = replace(gemm, ms_per_step=20)

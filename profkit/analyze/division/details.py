@@ -42,6 +42,9 @@ IN_COMMUNICATION = "in_communication_share"
 COVERS = "only_hides_launching_share"
 """What part of computing only covers that the CPU launches meanwhile, 0 to 1."""
 
+_BETWEEN_KERNELS_NS = 5_000
+"""The GPU takes 0.5 to 3 us from one kernel to the next that is there already."""
+
 AT_PLACE = "at_place_share"
 """What part of it is at its place, 0 to 1."""
 
@@ -208,9 +211,13 @@ def _evidence(rank: RecordedRank, name: str, spans: Intervals) -> Evidence:
 def _blocked_meanwhile(rank: RecordedRank, spans: Intervals) -> Evidence:
     """Return what held up what had been launched.
 
-    The call in which the CPU waited; without one, how many streams the GPU has, and how long it
-    waited at most.
+    That it only goes from kernel to kernel, where most of the time lies in gaps as short as that;
+    the call in which the CPU waited; or how many streams the GPU has, and how long it waited.
     """
+    lengths = np.sort(spans[:, 1] - spans[:, 0])
+    middle = int(lengths[np.searchsorted(np.cumsum(lengths), lengths.sum() / 2)])
+    if middle < _BETWEEN_KERNELS_NS:
+        return {"gaps": len(lengths), "between_kernels_ns": middle}
     inside = np.where(rank.blocked, intervals.overlap(rank.call_spans, spans), 0)
     if not len(inside) or inside.max() < _PLACE_SHARE * intervals.total(spans):
         streams = rank.kernels[["device", "stream"]].drop_duplicates()

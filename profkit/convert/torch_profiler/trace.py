@@ -18,7 +18,7 @@ from profkit.convert.linking.collectives import groups_of
 from profkit.convert.linking.doubtful import doubtful
 from profkit.convert.linking.impossible import of_devices
 from profkit.convert.linking.linker import Linker
-from profkit.convert.linking.messages import RANKS_BELOW, plausible
+from profkit.convert.linking.messages import RANKS_BELOW, Message, plausible
 from profkit.convert.linking.origin import Origin
 from profkit.convert.torch_profiler.columns import Events
 from profkit.convert.torch_profiler.devices import devices, faults
@@ -106,17 +106,22 @@ def read(  # noqa: PLR0913 - the arguments of a job
     return Trace(
         header=header,
         chunks={**linker.chunks(), "devices": lambda: iter([described])},
-        notes=(*notes, *_of_header(header), *repairs),
+        notes=(*notes, *_of_header(header, gathered, linker.groups), *repairs),
         writers=linker.writers(),
     )
 
 
-def _of_header(header: Header) -> Iterator[str]:
+def _of_header(header: Header, gathered: Events, groups: Mapping[str, Message]) -> Iterator[str]:
     """Yield what the header says that makes numbers less certain."""
     info = header.distributedInfo
     ranks = plausible(info.get("world_size"), RANKS_BELOW) if isinstance(info, dict) else -1
+    # Kernels of a graph that is replayed say nothing of themselves.
+    said = gathered.messages.all()
+    is_known = "" in groups or any(one.size > 1 or one.group in groups for one in said)
     if ranks > 1 and header.rank >= 0 and "pg_config" not in info:
         yield f"Rank {header.rank} of {ranks}; the trace says nothing of their groups."
+    elif ranks > 1 and header.rank >= 0 and groups and not is_known:
+        yield f"Rank {header.rank} of {ranks}; no call says its group."
     yield from header.faults()
     yield from faults(header)
 

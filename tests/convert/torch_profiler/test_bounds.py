@@ -319,6 +319,16 @@ def test_names_that_are_not_utf_8_are_counted(read, cat, name):
             {"distributedInfo": {"rank": 1, "world_size": 8}},
             "Rank 1 of 8; the trace says nothing of their groups.",
         ),
+        (
+            {
+                "distributedInfo": {
+                    "rank": 1,
+                    "world_size": 2,
+                    "pg_config": [{"pg_name": name, "pg_size": 2} for name in "01"],
+                }
+            },
+            "Rank 1 of 2; no call says its group.",
+        ),
         ({"distributedInfo": [1]}, "distributedInfo states no rank."),
         ({"deviceProperties": 7}, "1 of the devices in deviceProperties"),
         ({"deviceProperties": [{"id": None, "name": "A"}]}, "1 of the devices in"),
