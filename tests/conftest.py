@@ -38,6 +38,9 @@ os.environ["PROFKIT_CACHE"] = f"{os.environ['XDG_STATE_HOME']}/cache"
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 # What is started in the background ignores an interrupt, and so would all that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+_OF_A_LIBRARY = "PYTORCH_NVML_BASED_CUDA_CHECK"
+"""Set by Accelerate when it looks for GPUs, and left."""
+
 # No limit in seconds, which would fail on a busy machine alone.
 _UNTIMED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 settings.register_profile("profkit", deadline=None, suppress_health_check=_UNTIMED)
@@ -145,6 +148,13 @@ def _spared():
     """Spare them too what the tests before have loaded and keep, such as plans."""
     gc.collect()
     gc.freeze()
+    os.environ.pop(_OF_A_LIBRARY, None)
+
+
+@pytest.fixture(autouse=True)
+def _same_variables():
+    """Begin without what a library set in the test before: a capture would have changed since."""
+    os.environ.pop(_OF_A_LIBRARY, None)
 
 
 @pytest.fixture(scope="session")

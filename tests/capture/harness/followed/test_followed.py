@@ -123,7 +123,7 @@ def test_a_package_with_workers_is_one_rank_that_ends_after_the_steps_asked_for(
     ("tool", "is_longer"), [("baseline", True), ("torch_profiler", True), ("system", False)]
 )
 def test_short_steps_go_on_for_a_while_where_they_are_only_timed(followed, tool, is_longer):
-    made = followed("python leaving.py thread 100000", tool, stop_after=8, stop_after_s=0.2)
+    made = followed("python leaving.py thread 100000", tool, stop_after=8, stop_after_s=2.0)
     assert made.result.returncode == 0
     assert (made.steps[0] > 8) == is_longer
 
