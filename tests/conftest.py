@@ -148,12 +148,11 @@ def _spared():
     """Spare them too what the tests before have loaded and keep, such as plans."""
     gc.collect()
     gc.freeze()
-    os.environ.pop(_OF_A_LIBRARY, None)
 
 
-@pytest.fixture(autouse=True)
-def _same_variables():
-    """Begin without what a library set in the test before: a capture would have changed since."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup():
+    """Begin without what a library set in a test before: a capture would have changed since."""
     os.environ.pop(_OF_A_LIBRARY, None)
 
 
