@@ -10,6 +10,7 @@ from profkit.tables.python_frames import known_as
 from profkit.tables.tree_paths import SEPARATOR
 
 _RECORDS = "torch/profiler/"
+_BUILT_IN = "<built-in "
 _WRAPPERS = ("torch/utils/_contextlib.py", "torch/_compile.py", "torch/_dynamo/", "contextlib.py")
 _MODULE = "torch/nn/modules/module.py"
 _MODEL = "model(...)"
@@ -19,16 +20,16 @@ the same lines train and evaluate, the forward pass is a third of the steps, say
 
 
 def between_steps_by_call(between: pd.DataFrame, inside: pd.DataFrame) -> pd.DataFrame:
-    """Return place, call and share of the time between steps, the largest first.
+    """Return place, call and share of the program's time between steps, the largest first.
 
     `between` and `inside` are rows of ``between_steps`` and ``python_samples``. The place is the
     outermost frame that steps do not have, and the call what it called. What profkit and the
-    recorder do is left out, as it is no part of the program.
+    recorder do is left out, of the whole as well, as it is no part of the program.
     """
     spent = between.groupby("stack", observed=True)["spent_ns"].sum()
-    stacks = [(_frames(stack), int(ns)) for stack, ns in spent.items()]
+    stacks = [(frames, int(ns)) for stack, ns in spent.items() if (frames := _frames(stack))]
     whole = sum(ns for _, ns in stacks) or 1
-    shares = _shares((frames, ns / whole) for frames, ns in stacks if frames)
+    shares = _shares((frames, ns / whole) for frames, ns in stacks)
     looks = inside["stack"].value_counts(normalize=True)
     usual = _shares((_frames(stack), float(share)) for stack, share in looks.items())
     found: Counter[tuple[str, str]] = Counter()
@@ -43,7 +44,8 @@ def between_steps_by_call(between: pd.DataFrame, inside: pd.DataFrame) -> pd.Dat
 def _frames(stack: object) -> list[str]:
     """Return the frames of a stack that are not of profkit; none where it, or a recorder, runs."""
     every = str(stack).split(SEPARATOR)
-    if is_profkits(every[-1]) or any(frame.startswith(_RECORDS) for frame in every):
+    calling = next((frame for frame in every[::-1] if not frame.startswith(_BUILT_IN)), "")
+    if is_profkits(calling) or any(frame.startswith(_RECORDS) for frame in every):
         return []
     return [frame for frame in every if not is_profkits(frame)]
 

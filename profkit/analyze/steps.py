@@ -93,22 +93,11 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     within them. Repeats differ, and steps still warm up or grow, only where that is not chance.
     """
     tool, rows = baseline_or_first(steps)
-    if rows.empty:
-        return Result.abstain("step times", "no step was recorded")
-    kept = with_step_times(rows, config.skip_first)
+    kept = rows if rows.empty else with_step_times(rows, config.skip_first)
     if kept.empty:
-        return Result.abstain(
-            "step times",
-            agreeing(
-                rows["step"].max() + 1,
-                "[the only step is|all {} steps are] warm-up: run more than {few} or set"
-                " warmup_steps",
-                few=config.skip_first,
-            ),
-        )
+        return Result.abstain("step times", _no_step(rows, config.skip_first))
     clock = _clock(kept)
     per_rank, per_repeat = _per_rank(kept), _per_repeat(clock, kept)
-    outliers = _outliers(clock, config)
     times = by_repeat(clock)
     typical = step_time(steps.get(BASELINE), causes, kept, config.skip_first)
     is_unprofiled = tool == BASELINE
@@ -126,11 +115,9 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         "Step times of each repeat, on the slowest rank": ("per_repeat", per_repeat),
         "Each step of each rank, over the repeats": ("by_step", _by_step(kept)),
         "Every step, on the slowest rank": ("clock", clock),
-        "Slow steps": ("outliers", outliers),
+        "Slow steps": ("outliers", _outliers(clock, config)),
+        **(_what_runs_between(between, samples) if BETWEEN_STEPS in metrics else {}),
     }
-    if BETWEEN_STEPS in metrics and between is not None and samples is not None:
-        by_call = between_steps_by_call(between, samples)
-        shown |= {"What runs between steps": (BETWEEN_STEPS_BY_CALL, by_call)}
     return Result(
         findings=(*([grown] if grown else []), *_findings(clock, per_repeat, config)),
         metrics=metrics,
@@ -141,6 +128,27 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
             *unknown(times, has_interval=metrics["step_time_ns"].interval is not None),
         ),
     )
+
+
+def _no_step(rows: pd.DataFrame, skip_first: int) -> str:
+    """Return why none of the steps in `rows` counts."""
+    if rows.empty:
+        return "no step was recorded"
+    return agreeing(
+        rows["step"].max() + 1,
+        "[the only step is|all {} steps are] warm-up: run more than {few} or set warmup_steps",
+        few=skip_first,
+    )
+
+
+def _what_runs_between(
+    between: pd.DataFrame | None, samples: pd.DataFrame | None
+) -> dict[str, tuple[str, pd.DataFrame]]:
+    """Return key and rows, by title, of what runs between steps, if the program was looked at."""
+    if between is None or samples is None:
+        return {}
+    by_call = between_steps_by_call(between, samples)
+    return {"What runs between steps": (BETWEEN_STEPS_BY_CALL, by_call)}
 
 
 def _after_trace(traced: pd.DataFrame | None, clocked: ClockedSteps) -> pd.DataFrame:

@@ -48,11 +48,12 @@ def test_a_line_that_few_looks_put_into_a_step_is_none_of_steps():
     [
         (LOOP, "torch/profiler/profiler.py(900): step", "<built-in stop>"),
         (LOOP, "profkit/capture/harness/run.py(10): end"),
+        (LOOP, "profkit/core/atomic_write.py(10): write", "<built-in function write>"),
     ],
 )
 def test_what_records_is_no_part_of_the_program(frames):
     test = ("train.py(20): <module>", "train.py(12): main", "eval.py(7): run")
-    assert by_call([(*frames, 30), (*test, 10)]) == [("train.py(12): main", "eval.run", 0.25)]
+    assert by_call([(*frames, 30), (*test, 10)]) == [("train.py(12): main", "eval.run", 1)]
 
 
 def test_frames_of_profkit_around_a_program_are_passed_over():

@@ -187,41 +187,33 @@ def test_time_that_passes_between_steps_is_said_first():
     )
 
 
-@pytest.mark.parametrize(("share", "is_most"), [(0.8, True), (0.4, False)])
-def test_where_most_time_passes_between_steps_that_is_the_answer(share, is_most):
+def _between_steps(share, of_call):
+    """Return the verdict on a run with this share of its time between steps, mostly in one call."""
     metrics = {
         "between_steps_share": Metric(value=share, unit="share", title="Between"),
         "step_time_ns": Metric(value=100e6, unit="ns", title="Step time"),
     }
-    row = {"place": "train.py(25): <module>", "call": "train.evaluate", "share": 0.9}
+    row = {"place": "train.py(25): <module>", "call": "train.evaluate", "share": of_call}
     by_call = table(pd.DataFrame([row]), title="Between")
-    found = judged(
-        causes=causes({"python": 100}),
-        steps=Result(metrics=metrics, tables={"between_steps_by_call": by_call}),
-        unprofiled=[{"step": 0}],
-    )
+    steps = Result(metrics=metrics, tables={"between_steps_by_call": by_call})
+    return judged(causes=causes({"python": 100}), steps=steps, unprofiled=[{"step": 0}])
+
+
+@pytest.mark.parametrize(("share", "is_most"), [(0.8, True), (0.4, False)])
+def test_where_most_time_passes_between_steps_that_is_the_answer(share, is_most):
+    found = _between_steps(share, 0.9)
     said = "Between steps 400 ms pass for each step of 100 ms, mostly in train.evaluate."
     assert (found.headline == said) == is_most
     assert (found.limiter is Limiter.OUTSIDE) == is_most
     action = next(one for one in found.actions if one.title.endswith("passes between steps"))
-    assert action.place == row["place"]
+    assert action.place == "train.py(25): <module>"
     assert f"It is {share:.0%}, 90% of that in `train.evaluate`: do that less" in action.advice
     shown = [gain(action, found.traced_ms) for action in found.actions]
     assert (shown[:1] == ["up to 400 ms per step less, on average"]) == is_most
 
 
 def test_what_runs_between_steps_is_named_only_where_it_is_much_of_that():
-    metrics = {
-        "between_steps_share": Metric(value=0.8, unit="share", title="Between"),
-        "step_time_ns": Metric(value=100e6, unit="ns", title="Step time"),
-    }
-    row = {"place": "train.py(25): <module>", "call": "train.evaluate", "share": 0.2}
-    by_call = table(pd.DataFrame([row]), title="Between")
-    found = judged(
-        causes=causes({"python": 100}),
-        steps=Result(metrics=metrics, tables={"between_steps_by_call": by_call}),
-        unprofiled=[{"step": 0}],
-    )
+    found = _between_steps(0.8, 0.2)
     assert found.headline == "Between steps 400 ms pass for each step of 100 ms."
     assert found.actions[0].place == ""
     assert "as of evaluation, checkpoints or logs" in found.actions[0].advice
