@@ -94,6 +94,8 @@ def looked_at(chromium, path):
     page.goto(f"{path.as_uri()}#/memory")
     page.evaluate("profkit.drawAll()")
     page.wait_for_function("() => document.querySelector('[data-waits]') === null")
+    # A flame graph follows its place, which was unfolded just now.
+    page.locator("svg.flame-graph text").first.wait_for(state="attached")
     labels = page.locator("svg.flame-graph text").all_text_contents()
     context.close()
     return [url for url in asked if not url.startswith("file:")], messages, labels

@@ -15,6 +15,7 @@ from profkit.analyze.shared.step_times import (
     ClockedSteps,
     step_time,
     with_step_times,
+    without_first,
 )
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
@@ -64,12 +65,11 @@ def analyze(
         return Result.abstain(
             "slowdown of the tools", f"there is no unprofiled capture: enable the tool {BASELINE}"
         )
-    base = with_step_times(steps[BASELINE], config.skip_first)
     timed = {tool: rows for tool, rows in steps.items() if tool != BASELINE}
     if TRACER in timed and clocked is not None and len(clocked):
         timed[TRACER] = clocked.merge(timed[TRACER][_STEP], on=_STEP)
     taxes = {
-        tool: _slowdowns(with_step_times(rows, config.skip_first), base)
+        tool: _slowdowns(*_comparable(rows, steps[BASELINE], config.skip_first))
         for tool, rows in timed.items()
     }
     known = {tool: rows for tool, rows in taxes.items() if len(rows)}
@@ -88,6 +88,20 @@ def analyze(
         charts=_CHARTS,
         abstentions=(*missing, *_unsure(slowdowns)),
     )
+
+
+def _comparable(
+    rows: pd.DataFrame, base: pd.DataFrame, skip_first: int
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the steps that count of a tool and of the baseline, with their `step_time_ns`.
+
+    A tool that recorded a few first steps may have none after those that are slow in the baseline:
+    then these count as well, in both.
+    """
+    steady = with_step_times(rows, skip_first), with_step_times(base, skip_first)
+    if len(steady[0].merge(steady[1], on=_STEP)):
+        return steady
+    return without_first(rows, skip_first), without_first(base, skip_first)
 
 
 _MEASURES = ["steps", "median_ns", "baseline_ns", "slowdown_ratio"]

@@ -48,6 +48,13 @@ def test_a_trace_is_compared_by_the_clock_of_the_baseline():
     assert result.metrics["unprofiled_step_time_ns"].value == 20
 
 
+def test_first_steps_count_where_a_tool_recorded_no_others():
+    """On a busy machine the steps that a tool recorded may be slow ones by chance."""
+    base = table(*[(0, 0, step, 100 if step < 3 else 10) for step in range(1, 20)])
+    result = run({"baseline": base, "nsys": table((0, 0, 1, 140), (0, 0, 2, 160))})
+    assert result.metrics["nsys_slowdown_ratio"].value == 1.5
+
+
 def test_the_interval_is_that_of_the_pairs_of_repeats():
     """The same machine is twice as slow in every repeat as in the one before: it cancels."""
     base = table(*[(0, repeat, 1, 1000 * 2**repeat) for repeat in range(3)])

@@ -137,10 +137,15 @@ def with_step_times(rows: pd.DataFrame, skip_first: int) -> pd.DataFrame:
     Steps after the first `skip_first` are left out as well as long as each is far slower than the
     others, and few of these are: a program may warm up for longer.
     """
-    kept = rows[rows["step"] >= skip_first]
-    kept = kept.assign(step_time_ns=kept["end_ns"] - kept["start_ns"])
+    kept = without_first(rows, skip_first)
     begun = kept["repeat"].map(_first_steady(kept))
     return kept[(kept["step"] >= begun).to_numpy()]
+
+
+def without_first(rows: pd.DataFrame, skip_first: int) -> pd.DataFrame:
+    """Return the steps after the first `skip_first`, however slow, with their `step_time_ns`."""
+    kept = rows[rows["step"] >= skip_first]
+    return kept.assign(step_time_ns=kept["end_ns"] - kept["start_ns"])
 
 
 def _first_steady(rows: pd.DataFrame) -> dict[int, int]:
