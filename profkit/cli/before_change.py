@@ -7,18 +7,20 @@ from profkit.core.saved_results import BASELINES
 from profkit.dag.inputs import Dag
 
 
-def keep_numbers(dag: Dag) -> None:
+def keep_numbers(dag: Dag, *, is_again: bool) -> None:
     """Save the numbers of runs whose program has changed, in place of those before them.
+
+    Of all runs, where a user wants them recorded `is_again`.
 
     Of a run that failed after an earlier change, those from before that one are left.
     """
-    if dag.attempts.keeps_old_code:
+    if dag.attempts.keeps_old_code and not is_again:
         return
     for run in dag.plan.runs:
         folder = RunFolder(RUNS / run.name)
         if folder.step_time_ns is None:
             continue
-        if any(map(dag.attempts.changes_since, dag.captures_of(run))):
+        if is_again or any(map(dag.attempts.changes_since, dag.captures_of(run))):
             # Late: it takes longer to load than `profkit run` may take to start.
             from profkit.cli.measured_run import measured, save_baseline  # noqa: PLC0415
 
@@ -26,7 +28,7 @@ def keep_numbers(dag: Dag) -> None:
 
 
 def compared_with_before(folder: RunFolder) -> Iterator[str]:
-    """Yield by how much a run differs from before the last change of its program."""
+    """Yield by how much a run differs from before its program changed, or it was recorded anew."""
     before = _baseline(folder)
     if folder.step_time_ns is None or not (BASELINES / f"{before}.json").is_file():
         return
@@ -37,7 +39,9 @@ def compared_with_before(folder: RunFolder) -> Iterator[str]:
 
     comparison = compared_runs(read_baseline(before), measured(folder), band=BAND)
     if comparison.judgements:
-        yield f"before the change, and now (why: profkit compare {before} {folder.name}):"
+        is_changed = any(one.key.startswith("sources.") for one in comparison.found)
+        what = "before the change" if is_changed else "the time before"
+        yield f"{what}, and now (why: profkit compare {before} {folder.name}):"
         yield from (f"  {sentence}" for sentence in sentences(comparison))
 
 

@@ -31,7 +31,8 @@ starts your training can stand behind the --: python, torchrun, accelerate, bash
 OVERRIDES are those of `profkit run`. Several values make several runs, to be compared:
   profkit profile batch=2,4 -- python train.py --batch '${batch}'
 
-After a change of the program, the same line again says what its step time was before that.
+After a change of the program, the same line again says what its step time was before that. Where
+nothing has changed, it prints what was found before: --again records that anew.
 
 The exit status is that of COMMAND, of the first run in which it is not 0; 1 if profkit failed.
 Ctrl-C ends the program, and the report is made of what was recorded until then (exit status 130).
@@ -43,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
     own, words = _split(argv)
     parser = argparse.ArgumentParser(
         prog="profkit profile",
-        usage="profkit profile [--all] [--thorough] [OVERRIDES] -- COMMAND...",
+        usage="profkit profile [--all] [--thorough] [--again] [OVERRIDES] -- COMMAND...",
         description=_ABOUT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -55,6 +56,7 @@ def main(argv: Sequence[str]) -> int:
     )
     about = "all default tools, and each that times the program three times"
     parser.add_argument("--thorough", action="store_true", help=about)
+    run.add_again(parser)
     parser.add_argument("--cores", type=run.number_of_cores, default=os.cpu_count())
     add_loudness(parser)
     args = parser.parse_intermixed_args(own)

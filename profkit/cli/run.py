@@ -50,6 +50,7 @@ _IN_WORKFLOW = re.compile(
     r"^\w+ in file .+, line \d+:$|^ *File \".+\", line \d+, in |^Using workflow specific profile "
     r"|^Message: |^Arguments: "
 )
+_RECORDED_BEFORE = "note: all of this was recorded before; --again records it anew\n"
 _FAILED_LOG = re.compile(r"^\s+log: (.+?) \(check log file")
 # With these options Snakemake makes no report: its own output is the result.
 _PRINTING = {
@@ -92,10 +93,17 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--cores", type=number_of_cores, default=os.cpu_count(), help="to use")
     about = "profile of the cluster that captures and conversions run on: a folder of profiles/"
     parser.add_argument("--on", default="", metavar="PROFILE", help=about)
+    add_again(parser)
     add_loudness(parser)
     args = parser.parse_intermixed_args(own)
     where = cluster.options(args.on, args.cores) if args.on else ()
     return produce(args.overrides, extra, args, where=where)
+
+
+def add_again(parser: argparse.ArgumentParser) -> None:
+    """Let a user record what was recorded before."""
+    about = "record all of it anew, and compare with the numbers of before"
+    parser.add_argument("--again", action="store_true", help=about)
 
 
 def number_of_cores(text: str) -> int:
@@ -121,43 +129,50 @@ def produce(
 ) -> int:
     """Make the report of what `overrides` select, with `extra` options of Snakemake.
 
-    `args` say how many cores to use, and how much to print; a `link`, that a person waits for the
-    program that is run, and wants its exit status; `where`, the options that take the jobs to a
-    cluster instead.
+    `args` say how many cores to use, how much to print, and whether to record all anew; a `link`,
+    that a person waits for the program that is run, and wants its exit status; `where`, the options
+    that take the jobs to a cluster instead.
     """
     with Snakemake(works_here=not (where or extra)) as snakemake:
         dag = Dag(load(overrides, meanwhile=snakemake.load))
-        if not extra and not args.verbose and completed.is_unchanged(dag):
+        if not (extra or args.verbose or args.again) and completed.is_unchanged(dag):
             save_selection(dag.plan.overrides, [run.name for run in dag.plan.runs])
             answer = [REPORT] if args.quiet else _answer(dag)
             sys.stdout.writelines(f"{line}\n" for line in answer)
-            status = _status_of_program(dag) if link else 0
             if link and not args.quiet:
-                names = " ".join(run.name for run in dag.plan.runs)
-                sys.stderr.write(
-                    "note: all of this was recorded before; to record it again:"
-                    f" profkit clean --yes {names}\n"
-                )
-            return status
-        notes = [] if args.quiet else [*notes_on_jobs(dag), *damages(dag)]
+                sys.stderr.write(_RECORDED_BEFORE)
+            return _status_of_program(dag) if link else 0
+        notes = [] if args.quiet else [*notes_on_jobs(dag, is_again=args.again), *damages(dag)]
         sys.stderr.writelines(f"note: {note}\n" for note in notes)
         words = [*_words(dag.plan, where or _here(args), [str(REPORT)]), *extra]
+        if args.again:
+            words += ["--forcerun", *_capturing(dag)]
         if _PRINTING & {word.partition("=")[0] for word in extra}:
             command = [sys.executable, "-m", "snakemake", *words]
             return subprocess.run(command, check=False).returncode
-        before_change.keep_numbers(dag)
+        before_change.keep_numbers(dag, is_again=args.again)
         view = View(verbose=args.verbose, quiet=args.quiet, link=link)
-        status, failed = _work_off(dag, words, view, snakemake)
+        output, status, failed = _work_off(dag, words, view, snakemake)
     if not (status or failed or (link and link.was_ended)):
         completed.remember(dag)
     if not status:
         answer = [REPORT] if args.quiet else _answer(dag)
         sys.stdout.writelines(f"{line}\n" for line in answer)
+    if link and not (args.quiet or status or output.captures):
+        sys.stderr.write(_RECORDED_BEFORE)
     if link and link.was_ended:
         return _INTERRUPTED
     if link and (of_program := _status_of_program(dag)):
         return of_program
     return 1 if status or failed else 0
+
+
+def _capturing(dag: Dag) -> list[str]:
+    """Return the names of the rules that capture; raises `ConfigError` if none does."""
+    rules = [rule.name for rule in dag.capture_rules]
+    if not rules:
+        raise ConfigError("--again: imported runs are not recorded", hint="import the files again")
+    return rules
 
 
 def _status_of_program(dag: Dag) -> int:
@@ -172,14 +187,15 @@ def make(dag: Dag, targets: Sequence[str], args: argparse.Namespace) -> bool:
     `args` say how many cores to use, and how much to print.
     """
     view = View(verbose=args.verbose, quiet=args.quiet)
-    status, failed = _work_off(dag, _words(dag.plan, _here(args), targets), view, Snakemake())
+    words = _words(dag.plan, _here(args), targets)
+    _, status, failed = _work_off(dag, words, view, Snakemake())
     return not (status or failed)
 
 
 def _work_off(
     dag: Dag, words: Sequence[str], view: View, snakemake: Snakemake
-) -> tuple[int, list[str]]:
-    """Run Snakemake with `words`, print what failed, and return the exit status and what failed."""
+) -> tuple[SnakemakeOutput, int, list[str]]:
+    """Run Snakemake with `words` and print what failed; return its exit status and that as well."""
     about = Path(dag.selection())
     variables = {parent_watch.INVOCATION: uuid.uuid4().hex}
     output = SnakemakeOutput()
@@ -193,7 +209,7 @@ def _work_off(
             status = _run_snakemake(snakemake, words, output, view, variables)
     failed = list(failures(dag))
     _print_outcome(status, output, failed)
-    return status, failed
+    return output, status, failed
 
 
 @contextmanager

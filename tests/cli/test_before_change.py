@@ -37,31 +37,42 @@ def capture_again(run, times):
 
 def test_a_run_whose_program_changed_is_compared_with_what_it_was(run):
     assert not list(compared_with_before(run))
-    keep_numbers(planned())
+    keep_numbers(planned(), is_again=False)
     capture_again(run, [80.0])
     head, step_time = compared_with_before(run)
-    assert head.endswith(f"profkit compare before-{run.name} {run.name}):")
+    assert (
+        head == f"before the change, and now (why: profkit compare before-{run.name} {run.name}):"
+    )
     assert step_time.startswith("  step time 100 ms -> 80 ms: -20.0%")
 
 
 def test_numbers_outlast_a_change_after_which_the_program_failed(run):
-    keep_numbers(planned())
+    keep_numbers(planned(), is_again=False)
     capture_again(run, [])
     assert not list(compared_with_before(run))
-    keep_numbers(planned())
+    keep_numbers(planned(), is_again=False)
     assert read_baseline(f"before-{run.name}").metrics["step_time_ns"].value == 100e6
 
 
 def test_captures_that_are_left_as_they_are_have_no_before(run):
-    keep_numbers(planned("capture=keep"))
+    keep_numbers(planned("capture=keep"), is_again=False)
     assert not list(run.path.parents[1].glob("baselines/*"))
 
 
 def test_captures_of_the_same_program_have_no_before(run):
     path = run.path / "capture/baseline/rep0/capture.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"sources": []}))
-    keep_numbers(planned())
+    keep_numbers(planned(), is_again=False)
     assert not list(compared_with_before(run))
+
+
+def test_what_is_recorded_again_is_compared_with_the_time_before(run):
+    keep_numbers(planned("capture=keep"), is_again=True)
+    shutil.rmtree(run.path)
+    leave_run(run.path.parents[2], run.name, [110.0], day=2)
+    head, step_time = compared_with_before(run)
+    assert head.startswith("the time before, and now (why:")
+    assert step_time.startswith("  step time 100 ms -> 110 ms")
 
 
 @pytest.mark.usefixtures("run")
@@ -75,3 +86,4 @@ def test_what_a_program_writes_again_is_said_where_it_runs_again():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(captured))
     assert not list(notes_on_jobs(planned()))
+    assert next(notes_on_jobs(planned(), is_again=True)).startswith(of_captures)

@@ -75,6 +75,23 @@ def test_a_command_that_is_missing_is_an_error(capsys):
     assert "profkit profile -- python train.py" in capsys.readouterr().err
 
 
+def test_what_was_recorded_is_recorded_again_where_a_user_wants_it(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").touch()
+    asked = []
+    monkeypatch.setattr(profile.run, "_run_snakemake", lambda *asks: asked.append(asks[1]))
+    monkeypatch.setattr(profile.run, "failures", lambda _: [])
+    monkeypatch.setattr(profile.run, "_answer", lambda _: ["answer"])
+    monkeypatch.setattr(profile.run.completed, "remember", lambda _: None)
+    for option in ("--cores=1", "--again"):
+        assert main(["profile", option, "--", "python", "train.py"]) == 0
+    assert "--forcerun" not in asked[0]
+    assert asked[1][-3:] == ["--forcerun", "capture_baseline_rep0", "capture_torch_profiler_rep0"]
+    # No job was a capture.
+    said = "note: all of this was recorded before; --again records it anew"
+    assert said in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("given", [b"", b"1\n2\n"])
 def test_it_is_said_that_what_is_piped_in_is_not_passed_on(monkeypatch, capsys, given):
     reading, writing = os.pipe()

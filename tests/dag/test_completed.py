@@ -10,6 +10,7 @@ import pytest
 from profkit.cli import run as command
 from profkit.core import progress_events, resources
 from profkit.core.checksums import sha256
+from profkit.core.errors import ConfigError
 from profkit.dag import completed
 from profkit.dag import inputs as dags
 from profkit.planning.imported_runs import add_run, find, import_kinds
@@ -115,6 +116,8 @@ def test_where_nothing_has_changed_snakemake_is_not_asked(dag, monkeypatch, caps
     command.main([*overrides, "--", "--forceall"])
     command.main(["--verbose", *overrides])
     assert len(asked) == 2
+    with pytest.raises(ConfigError, match="imported runs are not recorded"):
+        command.main(["--again", *overrides])
 
 
 @pytest.mark.parametrize(
