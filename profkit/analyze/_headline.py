@@ -8,9 +8,8 @@ from profkit.analyze.division import cpu, gpu, names
 from profkit.analyze.division.cpu_threads import BLOCKED, NOT_RECORDED, START_UP
 from profkit.analyze.division.phases import inside
 from profkit.analyze.division.thread_waits import IN_CALL, WAITING
-from profkit.analyze.shared.step_times import BETWEEN_STEPS
 from profkit.core.formatting import milliseconds, without_arguments
-from profkit.core.verdict import Action, Cause, Limiter
+from profkit.core.verdict import TIME_SHARE, Action, Cause, Limiter
 
 _ROOTS = (gpu.IDLE, gpu.EXPOSED, "exposed_copies", WAITING)
 _MANY_WORDS = 15
@@ -48,7 +47,7 @@ def of_time_outside(actions: Sequence[Action], step_ms: float) -> tuple[Limiter 
         return None, ""
     first = actions[0]
     time = milliseconds(first.gain_ms)
-    if BETWEEN_STEPS not in first.evidence:
+    if TIME_SHARE not in first.evidence:
         return None, f"{first.title}: {time} ms for each."
     is_mostly = float(first.evidence.get("call_share", 0.0)) >= _MOST
     where = f", mostly in {first.evidence['call']}" if is_mostly else ""
@@ -71,7 +70,7 @@ def of_some_steps(
     found = next((one for one in of_limiter if one.in_steps), None)
     if found is None:
         return ""
-    return _short(f"{milliseconds(found.gain_ms)} ms per step on average: {found.title}.")
+    return _short(f"{float(found.evidence[TIME_SHARE]):.0%} of the time: {found.title}.")
 
 
 def _short(text: str) -> str:

@@ -13,7 +13,7 @@ from profkit.analyze.shared.step_times import (
 from profkit.core.formatting import duration
 from profkit.core.result import Finding, Result
 from profkit.core.step_time import is_mean_of_uneven
-from profkit.core.verdict import Action, Evidence, Trust
+from profkit.core.verdict import TIME_SHARE, Action, Evidence, Trust
 
 _MOST = 0.5
 _MUCH = 0.3
@@ -57,19 +57,22 @@ def _between(steps: Result, step_ns: float) -> Iterator[Action]:
         title = f"{'Most' if found.value >= _MOST else 'Much'} of the time passes between steps"
         largest = _largest_between(steps)
         place, call = (str(largest.get(name, "")) for name in ("place", "call"))
-        mostly = f", {largest['share']:.0%} of that in `{call}`" if call else ""
+        what = (
+            f"`{call}` takes {largest['share']:.0%} of that"
+            if call
+            else "It is evaluation, checkpoints or logs, as a rule"
+        )
         of_call: Evidence = {"call": call, "call_share": largest["share"]} if call else {}
         yield Action(
             cause="",
             title=title,
             place=place,
             advice=(
-                f"It is {found.value:.0%}{mostly or ', as of evaluation, checkpoints or logs'}: do "
-                "that less often, or with fewer batches."
+                f"{what}: do it less often, or make it cheaper."
                 f"{'' if place else ' `+tool=py_spy` shows its lines.'}"
             ),
             gain_ms=step_ns * found.value / (1 - found.value) / _NS_PER_MS,
-            evidence={BETWEEN_STEPS: found.value, **of_call},
+            evidence={TIME_SHARE: found.value, **of_call},
             source="https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
         )
 

@@ -12,7 +12,6 @@ from profkit.analyze.division.details import COVERS
 from profkit.core.verdict import Action, Cause, Confidence, Limiter
 from profkit.patterns._parameter_loops import IS_UPDATE
 
-_UNNAMED = "work_beside_the_model"
 _ALONE = ("single_rows",)
 """Patterns on how the program is used, which say nothing where there is something to change."""
 _NO_LESS = 0.5
@@ -34,11 +33,8 @@ def worthwhile(
     rows = _said_once(matches)
     found, explained = of_patterns(spoken, [row for row in rows if not row["in_steps"]])
     left = _without_gains(_without_parts_of(spoken, explained), found)
-    known = [*found, *actions(left, explained)]
     seldom = of_some_steps(row for row in rows if row["in_steps"])
-    # What says of a line only that it works beside the model says nothing new of it.
-    places = {action.place for action in known if action.place}
-    known += [one for one in seldom if one.pattern != _UNNAMED or one.place not in places]
+    known = [*found, *actions(left, explained), *seldom]
     least = {
         Confidence.HIGH: least_ms,
         Confidence.MEDIUM: least_unsure_ms,

@@ -18,6 +18,7 @@ from profkit.analyze.shared.frame_tree import Stack, tree_of
 from profkit.analyze.shared.large_table import LargeTable
 from profkit.analyze.shared.launch_calls import CALLS
 from profkit.analyze.shared.step_spans import operator_spans
+from profkit.analyze.shared.step_times import ClockedSteps
 from profkit.analyze.shared.step_windows import by_repeat, positions_by_repeat
 from profkit.analyze.tracks.shown_ranks import ShownRank, shown_ranks
 from profkit.core.drawing import Detail, Drawing
@@ -59,6 +60,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     python_calls: Annotated[LargeTable, _PYTHON],
     collectives: pd.DataFrame,
     samples: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_samples")],
+    sampled_steps: ClockedSteps,
     config: Config,
 ) -> Result:
     """Which modules, operators, kernels and Python functions take the time of a step?
@@ -83,7 +85,9 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         "kernels": kernels,
         "calls": runtime_calls,
     }
-    tables |= divided_ranks.sampled_tables(samples=samples, threads=None, pauses=None)
+    tables |= divided_ranks.sampled_tables(
+        sampled_steps, samples=samples, threads=None, pauses=None
+    )
     tables["collectives"] = matched.rows
     python = _python_times(found, python_calls, shown)
     of_step, of_python = [], []

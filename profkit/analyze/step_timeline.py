@@ -16,6 +16,7 @@ from profkit.analyze.division.periods import Periods, periods, slowest_ns
 from profkit.analyze.shared.large_table import LargeTable
 from profkit.analyze.shared.launch_calls import CALLS
 from profkit.analyze.shared.step_spans import operator_spans
+from profkit.analyze.shared.step_times import ClockedSteps
 from profkit.analyze.shared.step_windows import extents, filtered, of_repeat
 from profkit.analyze.tracks.levels import levels, memory_lines, pieces
 from profkit.analyze.tracks.of_rank import Recorded
@@ -96,6 +97,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     samples: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_samples")],
     threads: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_threads")],
     pauses: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_pauses")],
+    sampled_steps: ClockedSteps,
     config: Config,
 ) -> Result:
     """What ran when, in a typical step, the worst step and the whole recording?
@@ -121,7 +123,9 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     chosen = _chosen(rows, shown, room)
     drawn = partial(_in_any, chosen=chosen, shown=shown)
     python = python_calls.where(lambda calls: calls_of_use.divides(calls) | drawn(calls))
-    sampled = divided_ranks.sampled_tables(samples=samples, threads=threads, pauses=pauses)
+    sampled = divided_ranks.sampled_tables(
+        sampled_steps, samples=samples, threads=threads, pauses=pauses
+    )
     tables: dict[str, pd.DataFrame | LargeTable] = {"ops": cpu_ops, "kernels": kernels}
     tables |= {"calls": runtime_calls, "python": python, **sampled}
     others = {"annotations": annotations, "collectives": collectives}

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 import numpy as np
 import pandas as pd
 
-from profkit.analyze._between_steps import between_steps_by_call
 from profkit.analyze._steadiness import by_repeat, growing, unknown, unsettled, unsteady
 from profkit.analyze.base import ByTool, Columns, OfTool, analysis
+from profkit.analyze.shared.calls_apart import calls_apart
 from profkit.analyze.shared.step_times import (
     BETWEEN_STEPS,
     BETWEEN_STEPS_BY_CALL,
@@ -31,6 +31,7 @@ from profkit.core.settings import Settings
 from profkit.core.step_time import BASELINE, step_time_title
 
 _NS_PER_S = 1e9
+_Rows = pd.DataFrame | None
 _STACK, _SPENT = Columns("stack"), Columns("stack spent_ns")
 # A median absolute deviation times this estimates the standard deviation of a normal spread.
 _NORMAL = 1.4826
@@ -77,12 +78,8 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     config: Config,
     causes: Result | None = None,
     clocked: ClockedSteps = None,
-    between: Annotated[
-        pd.DataFrame | None, OfTool(tool=TRACER, table="between_steps", columns=_SPENT)
-    ] = None,
-    samples: Annotated[
-        pd.DataFrame | None, OfTool(tool=TRACER, table="python_samples", columns=_STACK)
-    ] = None,
+    between: Annotated[_Rows, OfTool(tool=TRACER, table="between_steps", columns=_SPENT)] = None,
+    samples: Annotated[_Rows, OfTool(tool=TRACER, table="python_samples", columns=_STACK)] = None,
 ) -> Result:
     """How long does each step take, how much does that vary, and what is the throughput?
 
@@ -141,17 +138,17 @@ def _no_step(rows: pd.DataFrame, skip_first: int) -> str:
     )
 
 
-def _what_runs_between(
-    between: pd.DataFrame | None, samples: pd.DataFrame | None
-) -> dict[str, tuple[str, pd.DataFrame]]:
-    """Return key and rows, by title, of what runs between steps, if the program was looked at."""
+def _what_runs_between(between: _Rows, samples: _Rows) -> dict[str, tuple[str, pd.DataFrame]]:
+    """Return key and rows, by title, of what runs between steps, if it was looked at."""
     if between is None or samples is None:
         return {}
-    by_call = between_steps_by_call(between, samples)
-    return {"What runs between steps": (BETWEEN_STEPS_BY_CALL, by_call)}
+    spent_ns = between.groupby("stack", observed=True)["spent_ns"]
+    apart = calls_apart(spent_ns.sum(), samples["stack"].value_counts())
+    rows = pd.DataFrame(apart, columns=["place", "call", "share"])
+    return {"What runs between steps": (BETWEEN_STEPS_BY_CALL, rows)}
 
 
-def _after_trace(traced: pd.DataFrame | None, clocked: ClockedSteps) -> pd.DataFrame:
+def _after_trace(traced: _Rows, clocked: ClockedSteps) -> pd.DataFrame:
     """Return the steps of the run that was traced after those that were, which nothing slows."""
     if traced is None or clocked is None or traced.empty:
         return pd.DataFrame({"step": [], "step_time_ns": []})

@@ -7,6 +7,10 @@ Evidence = dict[str, str | int | float | bool]
 """Named numbers and words by which a sentence can be checked; units are suffixes of the names."""
 
 
+TIME_SHARE = "time_share"
+"""Evidence of an action on what is not done in each step: its part of all time, 0 to 1."""
+
+
 class Limiter(StrEnum):
     """What a step waits for most, or where the run spends more time than in steps."""
 

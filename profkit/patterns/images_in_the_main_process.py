@@ -15,21 +15,23 @@ _SERVED = (
     "prepare on the GPU: `torchvision.transforms.v2` on tensors of uint8."
 )
 """For a program that answers requests, in which no loader hands over batches."""
-_LAYER = r"torch/autograd/function\.py\(\d+\): apply"
+_OTHERWISE = (
+    r"torch/autograd/function\.py\(\d+\): apply|: (?:save|save_image|make_grid|imsave|imwrite)$"
+)
+"""A layer that is made of them is no preparation, and workers cannot take it; nor what is shown."""
 
 
 @pattern(
     title="Images prepared in the main process",
     source="https://docs.pytorch.org/vision/stable/transforms.html#performance-considerations",
-    calls=f"{_FUNCTIONS}|{_LAYER}",
+    calls=f"{_FUNCTIONS}|{_OTHERWISE}",
 )
 def match(
     python_calls: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step
 ) -> Match | None:
     """Find time in functions that decode, resize or normalise images."""
-    # A layer that is made of them is no preparation, and workers cannot take it.
-    layers = python_calls[having(python_calls, _LAYER)]
-    others = python_calls[~(having(python_calls, _FUNCTIONS) & within(python_calls, layers))]
+    used = python_calls[having(python_calls, _OTHERWISE)]
+    others = python_calls[~(having(python_calls, _FUNCTIONS) & within(python_calls, used))]
     spent = spent_in(_FUNCTIONS, others, cpu_ops, causes, step)
     if spent is None:
         return None

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from profkit.core.formatting import milliseconds, without_arguments
 from profkit.core.verdict import (
+    TIME_SHARE,
     Action,
     Cause,
     Confidence,
@@ -230,8 +231,9 @@ def gain(action: Action, traced_ms: float) -> str:
     """Return what an action gains of a traced step, "" where that is not known."""
     if not action.gain_ms:
         return ""
-    # It is beside the steps, or in some of them only.
-    if not action.cause or action.gain_ms > traced_ms:
+    if (share := action.evidence.get(TIME_SHARE)) is not None:
+        return f"up to {float(share):.0%} of the time less"
+    if not action.cause:  # it is beside the steps
         return f"up to {milliseconds(action.gain_ms)} ms per step less, on average"
     return f"up to {milliseconds(action.gain_ms)} of {milliseconds(traced_ms)} ms less"
 

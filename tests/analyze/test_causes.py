@@ -8,7 +8,7 @@ import pytest
 from profkit.analyze import causes
 from profkit.analyze.base import Recording
 from profkit.analyze.division.partition import crossing
-from profkit.analyze.division.sampled_calls import sampled_calls, seen_stacks
+from profkit.analyze.division.sampled_calls import IS_SELDOM, sampled_calls, seen_stacks
 from profkit.core.hardware import Hardware
 from profkit.core.result import Metric, Result
 from profkit.testing import ORIGIN_NS, frame, rows, run, span
@@ -472,12 +472,16 @@ def test_python_is_of_the_program_and_never_of_profkit(stack, place):
     assert found["python"]["place"] == place.replace("{}", packages)
 
 
+def looks(samples, *, are_seldom=False):
+    return frame("python_samples", samples).assign(**{IS_SELDOM: are_seldom})
+
+
 def test_a_stack_begins_with_what_no_operator_does_and_not_when_it_is_looked_at():
     ops = [op(0, 0, 100, "aten::mm"), op(1, 500, 510, "aten::mm")]
     samples = sampled([-600, -350, -50], "train.py(1): load")
     samples += sampled([200, 450], "train.py(2): nap") + sampled([700, 950], "train.py(3): main")
     rank = frame("cpu_ops", ops)
-    calls = sampled_calls(seen_stacks(frame("python_samples", samples), rank), (0, 0))
+    calls = sampled_calls(seen_stacks(looks(samples), rank), (0, 0))
     nap = calls[calls["name"] == "train.py(2): nap"]
     times = [(int(nap[name].iloc[0]) - ORIGIN_NS) // US for name in ("start_ns", "end_ns")]
     assert times == [75, 510]
@@ -506,7 +510,7 @@ def test_a_call_that_kept_the_looks_from_coming_has_the_time_before_the_next(
     samples = sampled([0, 20, 40], "train.py(2): step") + sampled([1000, 1020], "train.py(3): dump")
     used = (0, 20, 40, cpu_us, cpu_us + 20)
     samples = [{**row, "cpu_ns": us * US} for row, us in zip(samples, used, strict=True)]
-    seen = seen_stacks(frame("python_samples", samples), frame("cpu_ops", ops))
+    seen = seen_stacks(looks(samples), frame("cpu_ops", ops))
     at = ORIGIN_NS + 1000 * US
     (dump,) = seen[(seen["start_ns"] <= at) & (seen["end_ns"] > at)].to_dict("records")
     assert (dump["stack"], (dump["start_ns"] - ORIGIN_NS) // US) == ("train.py(3): dump", begins_us)
@@ -524,7 +528,7 @@ def test_all_that_ran_did_so_after_a_wait(cpu_us, ends_us, ops):
         {**row, "cpu_ns": us * US if us >= 0 else -1}
         for row, us in zip(samples, cpu_us, strict=True)
     ]
-    seen = seen_stacks(frame("python_samples", samples), frame("cpu_ops", ops))
+    seen = seen_stacks(looks(samples), frame("cpu_ops", ops))
     calls = sampled_calls(seen, (0, 0))
     nap = calls[calls["name"] == "train.py(2): nap"]
     ends_us = 320 if ops and ends_us == 500 else ends_us
@@ -541,31 +545,63 @@ SAVES = "train.py(4): main;train.py(9): keep;torch/serialization.py(966): save"
 OTHERWISE = ("train.py(3): main", "train.py(3): main", "train.py(4): main;train.py(9): keep")
 
 
-@pytest.mark.parametrize(
-    ("saved_in", "found"),
-    [((1,), ["2 of 9"]), ((0, 1), []), ((), [])],
-    ids=["in some steps", "in all", "in none"],
-)
-def test_what_is_seen_only_in_long_steps_after_the_trace_is_found_in_those(saved_in, found):
-    # Steps of 1 ms, each third one of 3 ms, most of which the program may spend on saving; in the
-    # last one it does something else in the same function.
+def with_long_steps(lines):
+    """Return the matches in some of 9 steps of 1 or 3 ms, most of which is at a line of a kind.
+
+    Those of the first kind are short, each third one is of the second, and the last of the third.
+    """
     samples = sampled(range(0, 1100, 20), "train.py(3): main;torch/nn.py(1): forward")
     start, after = 2000, []
     for number, kind in enumerate([0, 0, 1, 0, 0, 1, 0, 0, 2]):
         end = start + (3000 if kind else 1000)
         after.append(step(start, end, 9 + number) | {"rank": 0, "repeat": 0})
         samples += sampled(range(start, start + 300, 20), "train.py(3): main")
-        line = SAVES if kind in saved_in else OTHERWISE[kind]
-        samples += sampled(range(start + 300, end, 20), line)
+        samples += sampled(range(start + 300, end, 20), lines[kind])
         start = end
     steps = [{key: value for key, value in row.items() if key != "samples"} for row in after]
     made = divided(**CPU, samples=samples, sampled_steps=steps)
-    matched = rows(made, "matches") if "matches" in made.tables else []
-    assert [row["in_steps"] for row in matched if row["pattern"].startswith("checkpoints")] == found
-    for row in matched:
-        if row["in_steps"]:
-            assert row["covered_ms"] == pytest.approx(2 * 2.7 / 9, rel=0.02)
-            assert row["place"] == "train.py(9): keep"
+    return [row for row in rows(made, "matches") if row["in_steps"]]
+
+
+@pytest.mark.parametrize(
+    ("saved_in", "found"),
+    [((1,), ["2 of 9"]), ((0, 1), []), ((), [])],
+    ids=["in some steps", "in all", "in none"],
+)
+def test_what_is_seen_only_in_long_steps_after_the_trace_is_found_in_those(saved_in, found):
+    lines = [SAVES if kind in saved_in else line for kind, line in enumerate(OTHERWISE)]
+    matched = with_long_steps(lines)
+    saving = [row for row in matched if row["pattern"].startswith("checkpoints")]
+    assert [row["in_steps"] for row in saving] == found
+    for row in saving:
+        assert row["covered_ms"] == pytest.approx(2 * 2.7 / 9, rel=0.02)
+        assert row["place"] == "train.py(9): keep"
+
+
+def test_a_call_that_no_pattern_knows_is_found_in_the_steps_that_make_it():
+    called = "train.py(4): main;torch/utils/_contextlib.py(1): f;rl.py(9): rollout;rl.py(7): act"
+    (row,) = with_long_steps(["train.py(3): main", called, called])
+    assert (row["title"], row["place"]) == ("`rl.rollout`", "train.py(4): main")
+    assert row["in_steps"] == "3 of 9"
+    assert row["covered_ms"] == pytest.approx(3 * 2.7 / 9, rel=0.02)
+    assert json.loads(row["evidence"])["time_share"] == pytest.approx(3 * 2.7 / 15, rel=0.02)
+
+
+def test_a_pattern_goes_before_the_call_if_it_knows_most_of_it():
+    called = "train.py(4): main;train.py(8): fit"
+    other = f"{called};csv.py(9): writerow"
+    (row,) = with_long_steps(["train.py(3): main", f"{called};{SAVES}", other])
+    assert (row["pattern"], row["in_steps"]) == ("checkpoints_in_steps", "2 of 9")
+    (row,) = with_long_steps(["train.py(3): main", other, f"{called};{SAVES}"])
+    assert (row["title"], row["in_steps"]) == ("`train.fit`", "3 of 9")
+
+
+def test_what_long_steps_do_is_not_taken_for_that_of_steps_without_a_look():
+    seldom = sampled([5000, 6000], "train.py(4): main;train.py(9): log")
+    for are_seldom, count in ((False, 6), (True, 0)):
+        samples = looks(seldom, are_seldom=are_seldom)
+        seen = seen_stacks(samples, frame("cpu_ops", PHASES["cpu_ops"]))
+        assert (seen["end_ns"] < ORIGIN_NS + 3000 * US).sum() == count
 
 
 def mark(start_us, end_us, phase, name=""):
@@ -596,7 +632,7 @@ def test_a_sampled_stack_does_not_reach_beyond_its_phase():
     result = divided(**PHASES, samples=samples)
     assert tree(result)[f"python.{BETWEEN}"]["ms_per_step"] == pytest.approx(0.39)
     assert tree(result)["python"]["place"] == BETWEEN
-    seen = seen_stacks(frame("python_samples", samples), frame("cpu_ops", PHASES["cpu_ops"]))
+    seen = seen_stacks(looks(samples), frame("cpu_ops", PHASES["cpu_ops"]))
     of_forward = seen[seen["stack"].astype(str).str.endswith("forward")]
     times = (of_forward[["start_ns", "end_ns"]] - ORIGIN_NS) // US
     assert times.to_numpy().tolist() == [[200, 245], [245, 300], [1100, 1250], [1250, 1300]]
@@ -620,14 +656,14 @@ def test_what_fills_a_long_time_between_phases_says_nothing_of_short_ones_of_its
     model = "train.py(5): main;model.py(2): forward"
     samples = sampled([150, 250, 350, 900], model)
     returns = sampled([500, 600, 700, 5000], "train.py(6): main;train.py(9): returns")
-    seen = seen_stacks(frame("python_samples", samples + returns), frame("cpu_ops", ops))
+    seen = seen_stacks(looks(samples + returns), frame("cpu_ops", ops))
     of_returns = seen[seen["stack"].astype(str).str.endswith("returns")]
     assert ((of_returns[["start_ns", "end_ns"]] - ORIGIN_NS) // US).min().tolist() >= [400, 400]
 
 
 def test_looks_at_the_model_in_other_steps_tell_of_phases_at_their_line():
     stack = "train.py(5): main;torch/nn/modules/module.py(9): _call_impl"
-    samples = frame("python_samples", sampled([200, 5000, 6000], stack))
+    samples = looks(sampled([200, 5000, 6000], stack))
     seen = seen_stacks(samples, frame("cpu_ops", PHASES["cpu_ops"]))
     spans = (seen[["start_ns", "end_ns"]] - ORIGIN_NS) // US
     assert spans[spans["end_ns"] == 1300]["start_ns"].tolist() == [1233]

@@ -115,7 +115,9 @@ def test_python_is_the_same_in_whatever_portions_its_calls_are_read(size):
     others = {name: rows for name, rows in tables().items() if name in analyze.tables}
     given = {name: schema.frame(name, rows) for name, rows in others.items()}
     at_once, portions = (
-        analyze.run(**given, python_calls=rows, samples=None, config=analyze.config())
+        analyze.run(
+            **given, python_calls=rows, samples=None, sampled_steps=None, config=analyze.config()
+        )
         .drawings["python_frames"]
         .details
         for rows in (schema.frame("python_calls", calls), LargeTable(lambda: iter(parts)))

@@ -161,11 +161,11 @@ def test_a_job_imports_one_plugin_and_nothing_heavy(run):
     assert not loaded & {"torch", "hydra", "omegaconf", "hta", "snakemake", "matplotlib", "scipy"}
     assert {name for name in loaded if name.startswith("profkit.analyze.")} == {
         "profkit.analyze.__main__",
-        "profkit.analyze._between_steps",
         "profkit.analyze._steadiness",
         "profkit.analyze.shared.step_times",
         "profkit.analyze.base",
         "profkit.analyze.shared",
+        "profkit.analyze.shared.calls_apart",
         "profkit.analyze.shared.mapped_frames",
         "profkit.analyze.shared.paired",
         "profkit.analyze.shared.closed_steps",

@@ -97,7 +97,7 @@ def test_a_command_that_fails_is_profiled_told_of_and_its_status_passed_on(tmp_p
     for is_repeated in (False, True):
         made = profiled()
         assert made.returncode == status
-        assert ("profkit clean --yes leaving-" in made.stderr) == is_repeated
+        assert ("--again records it anew" in made.stderr) == is_repeated
         assert f"The program ended with exit status {status}" in made.stdout
         assert "step time" in made.stdout
         assert "report: results/report.html" in made.stdout

@@ -11,9 +11,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.analyze.division import communicated, cpu, gpu, kept_ops
+from profkit.analyze.division.long_steps import are_in_long_steps
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.periods import Periods
 from profkit.analyze.division.recorded_rank import RecordedRank
+from profkit.analyze.division.sampled_calls import IS_SELDOM
 from profkit.analyze.division.thread_roles import ThreadRoles
 from profkit.analyze.shared.blocking_calls import SYNCHRONISE
 from profkit.analyze.shared.closed_steps import OPS, Span, may_cut
@@ -186,12 +188,20 @@ class _Recordings:
         return ops if len(ranks) == 1 and may_cut(rows["ops"]) and not has_more else None
 
 
-def sampled_tables(**tables: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
-    """Return the tables ``python_*`` of what was sampled, empty ones where nothing was."""
-    return {
+def sampled_tables(
+    sampled_steps: pd.DataFrame | None, **tables: pd.DataFrame | None
+) -> dict[str, pd.DataFrame]:
+    """Return the tables ``python_*`` of what was sampled, empty ones where nothing was.
+
+    That of the samples has the column `IS_SELDOM` besides.
+    """
+    found = {
         name: schema.frame(f"python_{name}") if table is None else table
         for name, table in tables.items()
     }
+    samples = found["samples"]
+    steps = schema.frame("sampled_steps") if sampled_steps is None else sampled_steps
+    return found | {"samples": samples.assign(**{IS_SELDOM: are_in_long_steps(samples, steps)})}
 
 
 def placed_spans(kernels: LargeTable, calls: LargeTable) -> tuple[pd.DataFrame, Counter[str]]:

@@ -5,16 +5,22 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from profkit.analyze.division import charges
 from profkit.analyze.division.partition import spans_of
 from profkit.analyze.division.recorded_rank import RecordedRank
+from profkit.analyze.division.sampled_calls import IS_SELDOM
 from profkit.analyze.shared import intervals
+from profkit.analyze.shared.calls_apart import CallApart, calls_apart
 from profkit.analyze.shared.intervals import Intervals
 from profkit.patterns.base import CHARGED, Step
+from profkit.tables.tree_paths import SEPARATOR
 
 _LONG = 1.5
 _FEWEST = 4
+_FEWEST_LOOKS = 2
+_LEAST_SHARE = 0.08
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,12 +54,64 @@ def sampled_steps(rank: RecordedRank, steps: pd.DataFrame) -> SampledSteps | Non
     spans = spans[spans[:, 0] >= rank.windows[:, 1].max()]
     if not rank.is_sampled or len(rank.kernels) or len(spans) < _FEWEST:
         return None
-    lasted = spans[:, 1] - spans[:, 0]
-    is_long = lasted > _LONG * np.median(lasted)
+    is_long = _are_long(spans)
     return SampledSteps(long=spans[is_long], usual=spans[~is_long]) if is_long.any() else None
+
+
+def are_in_long_steps(samples: pd.DataFrame, steps: pd.DataFrame) -> NDArray[np.bool_]:
+    """Tell which of the `samples` of all ranks lie in `steps` that took far longer than most."""
+    found = np.zeros(len(samples), dtype=np.bool_)
+    places = samples.groupby(["rank", "repeat"], observed=True).indices
+    for where, of_where in steps.groupby(["rank", "repeat"], observed=True):
+        spans = spans_of(of_where)
+        mine = places.get(where, np.zeros(0, dtype=np.int64))
+        times = samples["time_ns"].to_numpy(np.int64)[mine]
+        instants = np.column_stack((times, times + 1))
+        found[mine] = intervals.overlap(instants, spans[_are_long(spans)]) > 0
+    return found
+
+
+def _are_long(spans: Intervals) -> NDArray[np.bool_]:
+    lasted = spans[:, 1] - spans[:, 0]
+    return np.asarray(lasted > _LONG * np.median(lasted), dtype=np.bool_)
 
 
 def calls_within(rank: RecordedRank, spans: Intervals) -> pd.DataFrame:
     """Return the Python calls in `spans`, charged with the time in which each was the innermost."""
     calls = rank.python.assign(**{CHARGED: charges.of_python(rank, spans)})
     return calls[intervals.overlap(spans_of(calls), spans) > 0]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SeldomCall:
+    """What the program calls in long steps alone, and takes much of the time of all of them."""
+
+    apart: CallApart
+    steps: int
+    """Number of the long steps in which it was seen."""
+
+
+def seldom_calls(
+    rank: RecordedRank, steps: SampledSteps, long: pd.DataFrame, usual: pd.DataFrame
+) -> Iterator[SeldomCall]:
+    """Yield what is called in long steps alone, from `calls_within` them and within usual ones."""
+    looks = rank.samples["stack"][rank.samples[IS_SELDOM]]
+    stacks = _stacks(long)
+    spent_ns = long[CHARGED].groupby(stacks).sum()
+    elsewhere = usual[CHARGED].groupby(_stacks(usual)).sum()
+    least_ns = _LEAST_SHARE * steps.step.ms * 1e6 * steps.step.count
+    innermost = spans_of(long)
+    for one in calls_apart(spent_ns, elsewhere):
+        is_seen = np.isin(stacks, [*one.stacks]) & (long[CHARGED] > 0).to_numpy()
+        if one.spent_ns >= least_ns and looks.isin(one.stacks).sum() >= _FEWEST_LOOKS:
+            count = (intervals.overlap(steps.long, intervals.union(innermost[is_seen])) > 0).sum()
+            yield SeldomCall(apart=one, steps=int(count))
+
+
+def _stacks(calls: pd.DataFrame) -> NDArray[np.object_]:
+    """Return the stack of each call, from the outermost frame, which comes before it."""
+    found = {-1: ""}
+    for call, caller, name in zip(*(calls[key] for key in ("call", "caller", "name")), strict=True):
+        around = found.get(caller, "")
+        found[call] = f"{around}{SEPARATOR}{name}" if around else str(name)
+    return np.array([found[call] for call in calls["call"]], dtype=object)

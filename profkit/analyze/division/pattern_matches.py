@@ -1,7 +1,7 @@
 """What the patterns find in the recording of one rank, whose rows carry what they are charged."""
 
 import json
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -10,18 +10,31 @@ import numpy as np
 import pandas as pd
 
 from profkit.analyze.division import charges, cpu, gpu, thread_waits
+from profkit.analyze.division.cpu_threads import PYTHON
 from profkit.analyze.division.found_in_parts import Found
-from profkit.analyze.division.long_steps import SampledSteps, calls_within, sampled_steps
+from profkit.analyze.division.long_steps import (
+    SampledSteps,
+    SeldomCall,
+    calls_within,
+    sampled_steps,
+    seldom_calls,
+)
 from profkit.analyze.division.partition import Partition, spans_of
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.step_windows import filtered
+from profkit.core.verdict import TIME_SHARE, Confidence
 from profkit.patterns import patterns
 from profkit.patterns.base import CAUSE_COLUMNS, CHARGED, Match, Pattern, Step, worthwhile
+from profkit.tables.tree_paths import SEPARATOR
 
 _NS_PER_MS = 1e6
 _OPS = "cpu_ops"
+_MOSTLY = 0.5
+_IN_EACH = "in each step"
+_UNNAMED = "work_beside_the_model"
+"""The pattern that knows no more of a call in some steps than that it is made there alone."""
 _PARTS_AT_ONCE = 4
 """Parts of a rank that patterns look at together: about a million operators."""
 
@@ -113,18 +126,21 @@ def _causes_of_part(part: RecordedRank, causes: pd.DataFrame, share: float) -> p
 
 
 def _row(name: str, match: Match, step: Step, in_steps: str = "") -> dict[str, Any]:
-    pattern, ns_per_ms = patterns()[name], step.count * _NS_PER_MS
+    pattern, ns_per_ms = patterns().get(name), step.count * _NS_PER_MS
+    evidence = match.evidence
+    if in_steps:
+        evidence = {**evidence, TIME_SHARE: match.gain_ns / (ns_per_ms * step.ms)}
     return {
         "pattern": name,
-        "title": pattern.title,
+        "title": pattern.title if pattern else "",
         "cause": match.cause,
         "advice": match.advice,
         "covered_ms": match.gain_ns / ns_per_ms,
         "place": match.place,
         "confidence": match.confidence.value,
-        "source": pattern.source,
+        "source": pattern.source if pattern else "",
         "also": json.dumps({also: ns / ns_per_ms for also, ns in match.also.items()}),
-        "evidence": json.dumps(match.evidence),
+        "evidence": json.dumps(evidence),
         "in_steps": in_steps,
     }
 
@@ -139,20 +155,57 @@ def _in_some_steps(
     # No operator was recorded then: all that is known is where the program was.
     known = {**{name: given[name].iloc[:0] for name in ("causes", "cpu_ops")}, "step": steps.step}
     long, usual = (calls_within(rank, spans) for spans in (steps.long, steps.usual))
+    long_ns, usual_ns = (int(np.diff(spans).sum()) for spans in (steps.long, steps.usual))
     of_python = {
         name: pattern
         for name, pattern in patterns().items()
         if {*pattern.parameters} == {"python_calls", *known}
+        and not (name == _UNNAMED or pattern.title.endswith(_IN_EACH))
     }
     found = []
     for name, pattern in of_python.items():
-        often = {match.place for match in pattern.matches({**known, "python_calls": usual})}
+        often = {
+            match.place: match.gain_ns / usual_ns
+            for match in pattern.matches({**known, "python_calls": usual})
+        }
         found += [
             _row(name, match, steps.step, _counted(pattern, match.place, steps, known, long))
             for match in pattern.matches({**known, "python_calls": long})
-            if match.place not in often and (name, match.place) not in steady
+            if often.get(match.place, 0.0) < _MOSTLY * match.gain_ns / long_ns
+            and (name, match.place) not in steady
         ]
-    return found
+    return _with_seldom_calls(found, [*seldom_calls(rank, steps, long, usual)], steps.step)
+
+
+def _with_seldom_calls(
+    found: Sequence[dict[str, Any]], calls: Iterable[SeldomCall], step: Step
+) -> list[dict[str, Any]]:
+    """Return what patterns `found` in long steps, and of other calls there that they are made.
+
+    What a pattern knows of most of a call goes before that, and what it knows of less goes without
+    saying.
+    """
+    rows = list(found)
+    for call in calls:
+        frames = set(SEPARATOR.join(call.apart.stacks).split(SEPARATOR))
+        made = _of_call(call, step)
+        inside = [row for row in rows if row["place"] in frames]
+        if all(row["covered_ms"] < _MOSTLY * made["covered_ms"] for row in inside):
+            rows = [*(row for row in rows if row not in inside), made]
+    return rows
+
+
+def _of_call(call: SeldomCall, step: Step) -> dict[str, Any]:
+    apart = call.apart
+    match = Match(
+        cause=PYTHON,
+        advice="Do it less often, or make it cheaper.",
+        gain_ns=apart.spent_ns,
+        place=apart.place,
+        confidence=Confidence.MEDIUM,
+    )
+    row = _row("", match, step, f"{call.steps} of {step.count}")
+    return {**row, "title": f"`{apart.call}`" if apart.call else "Work"}
 
 
 def _counted(

@@ -16,6 +16,9 @@ from profkit.tables import schema
 from profkit.tables.python_frames import is_foreign
 from profkit.tables.tree_paths import SEPARATOR
 
+IS_SELDOM = "is_seldom"
+"""Whether a sample lies in a step that took far longer than most, and tells nothing of these."""
+
 _LONGEST_GAPS = 5
 _IDLE = 0.1
 _KEPT = 0.5
@@ -35,7 +38,9 @@ _NOT_BETWEEN = re.compile(
 
 
 def seen_stacks(samples: pd.DataFrame, ops: pd.DataFrame) -> pd.DataFrame:
-    """Return from when to when each stack ran, from the `python_samples` of one rank and repeat.
+    """Return from when to when each stack ran, from the samples of one rank and repeat.
+
+    They are rows of `python_samples`, with the column `IS_SELDOM`.
 
     A stack lasts from about half way after the last sample: not earlier than the first of `ops`
     begins or ends in between, nor later than the last, since the program does one thing where no
@@ -208,7 +213,7 @@ def _pools(
     lengths = pd.Series(known.spans[:, 1] - known.spans[:, 0])[known.are_between]
     by_kind = lengths.groupby(known.kinds[known.are_between]).sum()
     longest = str(by_kind.idxmax()) if len(by_kind) else ""
-    for number in np.flatnonzero(at < 0):
+    for number in np.flatnonzero((at < 0) & ~rows[IS_SELDOM].to_numpy(np.bool_)):
         stack = stacks[number]
         for kind, length in kinds_of.get(lines[stack], {longest: 0}).items():
             is_phase = kind and not kind.startswith(BETWEEN)

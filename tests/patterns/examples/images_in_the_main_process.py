@@ -18,5 +18,12 @@ PASSED = {
         ],
         "causes": causes(("gpu_idle", 0.08, "")),
     },
+    "images that are saved": {
+        "python_calls": [
+            python(0, 90_000, "torchvision/utils.py(281): save_image"),
+            python(5_000, 85_000, "PIL/Image.py(2600): save"),
+        ],
+        "causes": causes(("gpu_idle", 0.08, "")),
+    },
     "a busy GPU": {**FOUND, "causes": causes(("gpu_idle", 0.001, ""))},
 }

@@ -1,0 +1,107 @@
+"""What a program calls at some times alone, as between steps or in a few of them, and how long."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from profkit.tables.frame_files import is_profkits
+from profkit.tables.python_frames import is_foreign, known_as
+from profkit.tables.tree_paths import SEPARATOR
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_RECORDS = "torch/profiler/"
+_BUILT_IN = "<built-in "
+_WRAPPERS = ("torch/utils/_contextlib.py", "torch/_compile.py", "torch/_dynamo/", "contextlib.py")
+_MODULE = "torch/nn/modules/module.py"
+_MODEL = "model(...)"
+_LESS = 0.1
+"""A frame is one of other times as well where its part of them is at least this part of that of
+these: where the same lines train and evaluate, the forward pass is a third of the steps, say, and
+no less."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallApart:
+    """A call that is made at these times alone."""
+
+    place: str
+    """Line of the program that makes it."""
+
+    call: str
+    """What it calls, as the program knows it; empty if that is not known."""
+
+    spent_ns: float
+    """Time in it."""
+
+    share: float
+    """The same as a part of the program's time then."""
+
+    stacks: frozenset[str]
+    """Those that were seen."""
+
+
+def calls_apart(there: "pd.Series[Any]", elsewhere: "pd.Series[Any]") -> list[CallApart]:
+    """Return what runs `there` and not `elsewhere`, from the time of each stack, longest first.
+
+    That is the outermost frame that is not of `elsewhere`. What profkit and the recorder do is left
+    out, of the whole as well, as it is no part of the program.
+    """
+    stacks = [(stack, frames, ns) for stack, ns in _times(there) if (frames := _frames(stack))]
+    whole = sum(ns for *_, ns in stacks) or 1.0
+    shares = _shares((frames, ns / whole) for _, frames, ns in stacks)
+    usual_ns = float(elsewhere.sum()) or 1.0
+    usual = _shares((_frames(stack), ns / usual_ns) for stack, ns in _times(elsewhere))
+    found: defaultdict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    for stack, frames, ns in stacks:
+        own = (at for at, name in enumerate(frames) if usual[name] < _LESS * shares[name])
+        if (at := next(own, None)) is not None:
+            found[_place_and_call(frames, at)][stack] = ns
+    rows = [
+        CallApart(
+            place=place,
+            call=call,
+            spent_ns=(spent_ns := sum(times.values())),
+            share=spent_ns / whole,
+            stacks=frozenset(times),
+        )
+        for (place, call), times in found.items()
+    ]
+    return sorted(rows, key=lambda row: -row.spent_ns)
+
+
+def _times(by_stack: "pd.Series[Any]") -> list[tuple[str, float]]:
+    return [(str(stack), float(ns)) for stack, ns in by_stack.items()]
+
+
+def _place_and_call(frames: list[str], at: int) -> tuple[str, str]:
+    """Return the program's frame at `at` or above it, and what that calls."""
+    above = (place for place in range(at, -1, -1) if not is_foreign(frames[place]))
+    place = next(above, at)
+    return frames[place], _called(frames[place + 1 :])
+
+
+def _frames(stack: str) -> list[str]:
+    """Return the frames of a stack that are not of profkit; none where it, or a recorder, runs."""
+    every = stack.split(SEPARATOR)
+    calling = next((frame for frame in every[::-1] if not frame.startswith(_BUILT_IN)), "")
+    if is_profkits(calling) or any(frame.startswith(_RECORDS) for frame in every):
+        return []
+    return [frame for frame in every if not is_profkits(frame)]
+
+
+def _called(frames: list[str]) -> str:
+    """Return what the first of `frames` is that is no decorator, as programs name it."""
+    first = next((frame for frame in frames if not frame.startswith(_WRAPPERS)), "")
+    return _MODEL if first.startswith(_MODULE) else known_as(first)
+
+
+def _shares(stacks: Iterable[tuple[list[str], float]]) -> dict[str, float]:
+    """Return for each frame the part of all in whose stack it is; 0 for others."""
+    found: defaultdict[str, float] = defaultdict(float)
+    for frames, share in stacks:
+        for frame in set(frames):
+            found[frame] += share
+    return found
