@@ -200,7 +200,7 @@ class Plan:
         if self.leaves_hardware_to_traces(run):
             # The files are read by the job: their hash makes it stale when one changes.
             hardware = {**hardware, "parts": self.hardware_hash}
-        values = {"hardware": hardware, "behaviour": run.behaviour}
+        values = {"hardware": hardware, "behaviour": read_settings(run)}
         return {name: values[name] for name in self.analyses[analysis].run_parameters}
 
     def tables(self, run: Run, analysis: str) -> list[str]:
@@ -235,7 +235,7 @@ def tool_with_tables(by_tool: Mapping[str, Sequence[str]], tables: Sequence[str]
 
 def differing(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
     """Return for each run the keys of its behaviour that are not the same in all of them."""
-    flat = {run.name: _scalars(_read(run)) for run in runs}
+    flat = {run.name: _scalars(read_settings(run)) for run in runs}
     keys = dict.fromkeys(itertools.chain.from_iterable(flat.values()))
     varying = [key for key in keys if len({str(one.get(key)) for one in flat.values()}) > 1]
     shown = [key for key in varying if not _follows(key, list(flat.values()))]
@@ -248,7 +248,8 @@ def differing(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _read(run: Run) -> dict[str, Any]:
+def read_settings(run: Run) -> dict[str, Any]:
+    """Return what the program of a run gets of its behaviour."""
     return {key: value for key, value in run.behaviour.items() if key not in run.unread}
 
 

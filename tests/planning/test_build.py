@@ -51,7 +51,13 @@ def test_what_changes_the_workload_is_another_run(override):
     assert planned(FEW, override).runs[0].name != planned(FEW).runs[0].name
 
 
-OF_SCRIPT = (FEW, "workload=script", "batch=2,4", "zero=none,zero2", "precision=bf16")
+OF_SCRIPT = (
+    "analysis=[sweep]",
+    "workload=script",
+    "batch=2,4",
+    "zero=none,zero2",
+    "precision=bf16",
+)
 
 
 @pytest.mark.parametrize(
@@ -70,6 +76,9 @@ def test_labels_show_what_a_script_reads(tmp_path, monkeypatch, command, words, 
     assert first.name.rpartition("-")[0] == words
     assert {*differing(plan.runs)[first.name]} == differing_keys
     assert len({run.name for run in plan.runs}) == 4, "identities are as they were"
+    known = plan.run_values(first, "sweep")["behaviour"]
+    unread = {"batch", "zero", "precision"} - differing_keys
+    assert not unread & {*known}, "no analysis takes them for what ran"
 
 
 def test_captures_under_a_name_with_more_words_keep_it(tmp_path, monkeypatch):
