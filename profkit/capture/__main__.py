@@ -90,8 +90,14 @@ def _lost(job: Job, status: int) -> Outcome:
     Raises SystemExit if it was asked to stop: then it is made when it is asked for again.
     """
     signum = status - 128
-    if signum in STOP_SIGNALS or parent_watch.has_workflow_ended():
+    if parent_watch.has_workflow_ended() or signum == signal.SIGINT:
         sys.exit(status)
+    if signum in STOP_SIGNALS:
+        name = signal.Signals(signum).name
+        sys.exit(
+            f"profkit: {name}, which another program or person sent, ended the capture: the same"
+            " command captures it again"
+        )
     said = _said(sys.stdin.read()) or f"exit status {status}"
     reason = f"the capture left no record: {said}"
     if signum in set(signal.Signals):

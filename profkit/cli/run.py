@@ -51,6 +51,7 @@ _IN_WORKFLOW = re.compile(
     r"|^Message: |^Arguments: "
 )
 _RECORDED_BEFORE = "note: all of this was recorded before; --again records it anew\n"
+_KILLED = "killed before it wrote a word; the same command makes it again"
 _FAILED_LOG = re.compile(r"^\s+log: (.+?) \(check log file")
 # With these options Snakemake makes no report: its own output is the result.
 _PRINTING = {
@@ -208,7 +209,7 @@ def _work_off(
             output = SnakemakeOutput()
             status = _run_snakemake(snakemake, words, output, view, variables)
     failed = list(failures(dag))
-    _print_outcome(status, output, failed)
+    _print_outcome(status, output, failed, works_here=snakemake.works_here)
     return output, status, failed
 
 
@@ -279,8 +280,13 @@ def _read(process: Forked, output: SnakemakeOutput, verbose: bool) -> None:
             sys.stderr.write(line)
 
 
-def _print_outcome(status: int, output: SnakemakeOutput, failed: Sequence[str]) -> None:
-    """Print what failed, with the end of its log; of a full disk, that and what to do, first."""
+def _print_outcome(
+    status: int, output: SnakemakeOutput, failed: Sequence[str], *, works_here: bool
+) -> None:
+    """Print what failed, with the end of its log; of a full disk, that and what to do, first.
+
+    A process of this machine that says nothing was killed: Snakemake knows no more of it.
+    """
     has_failed = bool(status or failed)
     if is_full := has_failed and any(map(_NO_SPACE.search, [*output.last_lines, *failed])):
         sys.stderr.write(f"profkit: no space is left on the disk\n  hint: {FULL_DISK}\n")
@@ -288,9 +294,11 @@ def _print_outcome(status: int, output: SnakemakeOutput, failed: Sequence[str]) 
         sys.stderr.write(f"failed: {path}\n")
         if path.is_file():
             lines = path.read_text(errors="replace").splitlines()[-_TAIL:]
+            lines = [_KILLED] if works_here and not lines else lines
             sys.stderr.writelines(f"  | {line}\n" for line in lines)
     # What a cluster refuses to start has written nothing of its own.
-    is_told = any(path.is_file() and path.stat().st_size for path in output.failed_logs)
+    logs = [path for path in output.failed_logs if path.is_file()]
+    is_told = any(works_here or path.stat().st_size for path in logs)
     if status and not (is_told or is_full):
         sys.stderr.writelines(f"  | {line}\n" for line in output.last_lines)
         if any("--unlock" in line for line in output.last_lines):

@@ -30,7 +30,8 @@ class Snakemake:
     """
 
     def __init__(self, *, works_here: bool = True) -> None:
-        self._works_here = works_here and os.environ.get(_PROFILE, "none") == "none"
+        self.works_here = works_here and os.environ.get(_PROFILE, "none") == "none"
+        """Whether its jobs are processes of this machine."""
         self._loading: Forked | None = None
         self._orders = -1
         """Descriptor of the pipe that it gets its words through."""
@@ -47,7 +48,7 @@ class Snakemake:
     def load(self) -> None:
         """Load it in a fork, while this process goes on."""
         reading, self._orders = os.pipe()
-        load = partial(_load_and_wait, reading, self._orders, works_here=self._works_here)
+        load = partial(_load_and_wait, reading, self._orders, works_here=self.works_here)
         self._loading = forked.start(load, {})
         os.close(reading)
 
@@ -75,7 +76,7 @@ class Snakemake:
 
     def _started(self, words: Sequence[str], variables: Mapping[str, str]) -> Forked:
         if not (process := self._loaded()):
-            begin = partial(_begin, words, works_here=self._works_here)
+            begin = partial(_begin, words, works_here=self.works_here)
             return forked.start(begin, variables)
         # One that could not be loaded has said why, and ended.
         with suppress(BrokenPipeError), os.fdopen(self._orders, "w") as pipe:

@@ -11,11 +11,11 @@ REFUSED = (
 )
 
 
-def printed(log, capsys):
+def printed(log, capsys, *, works_here=False):
     output = run.SnakemakeOutput()
     for line in REFUSED:
         output.read_line(line.format(log=log))
-    run._print_outcome(1, output, [])
+    run._print_outcome(1, output, [], works_here=works_here)
     return capsys.readouterr().err
 
 
@@ -31,10 +31,23 @@ def test_a_log_is_enough(tmp_path, capsys):
     assert "sbatch" not in said
 
 
+@pytest.mark.parametrize(
+    ("works_here", "words"), [(True, "killed before"), (False, "sbatch: error")]
+)
+def test_an_empty_log_is_that_of_a_process_that_was_killed_here(
+    tmp_path, capsys, works_here, words
+):
+    log = tmp_path / "job.log"
+    log.touch()
+    said = printed(log, capsys, works_here=works_here)
+    assert words in said
+    assert ("sbatch" in said) != works_here
+
+
 @pytest.mark.parametrize("said", ["[Errno 28] No space left on device", "nothing of that"])
 def test_of_a_full_disk_the_cause_comes_first(capsys, said):
     output = run.SnakemakeOutput(last_lines=["a", f"WorkflowError: {said}"])
-    run._print_outcome(1, output, ["capture failed: results/r: error"])
+    run._print_outcome(1, output, ["capture failed: results/r: error"], works_here=True)
     lines = capsys.readouterr().err.splitlines()
     if said == "nothing of that":
         assert lines[:2] == ["  | a", "  | WorkflowError: nothing of that"]

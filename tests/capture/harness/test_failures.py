@@ -186,7 +186,7 @@ def test_a_capture_without_a_record_gets_one(tmp_path, monkeypatch, status, said
 def test_a_capture_that_was_told_to_stop_gets_no_record(tmp_path):
     out, status = tmp_path / "r/capture/baseline/rep0", 128 + signal.SIGTERM
     workload = '{"workload": {"name": "train"}, "steps": 2}'
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit, match="SIGTERM, which another program or person sent"):
         main(["baseline", "--out", str(out), "--lost", str(status), "--workload", workload])
     assert not out.exists()
 
