@@ -101,7 +101,7 @@ def _action(action: Action, cause: Cause | None, verdict: Verdict) -> verdict_vi
         title=action.title,
         cause=action.cause,
         cause_title="" if cause is None else cause.title,
-        gain=gain(action, verdict.traced_ms) or "Gain not known",
+        gain=gain(action, verdict) or "Gain not known",
         advice=action.advice,
         place=action.place,
         confidence=action.confidence.value,

@@ -26,6 +26,7 @@ _FEWEST_CELLS = 3
 _MOST_PARTS = 8
 _COMPUTING = ("gpu_computing", "cpu_operators")
 _PART_OF_COMPUTING = re.compile(r"(?:gpu_computing|cpu_operators)\.(?!other$).*")
+_ALIKE = 0.1
 _MUCH = 0.3
 _MOST_UNNAMED = 0.1
 """Of the step, in parts that have no room for their names."""
@@ -66,7 +67,7 @@ def _lines(
     if verdict.traced_ms > 0:
         found += bar(step_parts(verdict.causes), verdict.traced_ms, width, legend)
     for number, action in enumerate(verdict.actions, start=1):
-        title = _title(action, verdict.traced_ms)
+        title = _title(action, verdict)
         found += _fitting([f"{number}  {title}.", *_sentences(action.advice)], width, most)
     if not verdict.actions and verdict.traced_ms > 0:
         found += _wrapped(nothing_found(verdict), width)
@@ -227,19 +228,25 @@ def _drawn(parts: Sequence[Cause], step_ms: float, width: int) -> tuple[str, lis
     return f"|{'|'.join(drawn)}|", below
 
 
-def gain(action: Action, traced_ms: float) -> str:
-    """Return what an action gains of a traced step, "" where that is not known."""
+def gain(action: Action, verdict: Verdict) -> str:
+    """Return what an action of a verdict gains, "" where that is not known.
+
+    It is in ms of a traced step, as a share before that where unprofiled ones take another time.
+    """
     if not action.gain_ms:
         return ""
     if (share := action.evidence.get(TIME_SHARE)) is not None:
         return f"up to {float(share):.0%} of the time less"
     if not action.cause:  # it is beside the steps
         return f"up to {milliseconds(action.gain_ms)} ms per step less, on average"
-    return f"up to {milliseconds(action.gain_ms)} of {milliseconds(traced_ms)} ms less"
+    times = f"{milliseconds(action.gain_ms)} of {milliseconds(verdict.traced_ms)} ms"
+    if abs(verdict.traced_ms - verdict.step_ms) <= _ALIKE * verdict.step_ms:
+        return f"up to {times} less"
+    return f"up to {action.gain_ms / verdict.traced_ms:.0%} of a step less ({times} traced)"
 
 
-def _title(action: Action, traced_ms: float) -> str:
-    known = gain(action, traced_ms)
+def _title(action: Action, verdict: Verdict) -> str:
+    known = gain(action, verdict)
     is_line = ".py(" in action.place and action.place not in action.advice
     said = f"{known}: " if known else ""
     return f"{said}{action.title}{f', {action.place}' if is_line else ''}"

@@ -208,7 +208,7 @@ def test_where_most_time_passes_between_steps_that_is_the_answer(share, is_most)
     action = next(one for one in found.actions if one.title.endswith("passes between steps"))
     assert action.place == "train.py(25): <module>"
     assert action.advice.startswith("`train.evaluate` takes 90% of that: do it less often")
-    shown = [gain(action, found.traced_ms) for action in found.actions]
+    shown = [gain(action, found) for action in found.actions]
     assert (shown[:1] == ["up to 80% of the time less"]) == is_most
 
 
@@ -260,7 +260,7 @@ def test_time_between_steps_is_an_action_among_the_others(share, order):
     between = next(action for action in found.actions if not action.cause)
     assert between.title == "Much of the time passes between steps"
     assert between.gain_ms == pytest.approx(50 * share / (1 - share))
-    assert gain(between, found.traced_ms) == f"up to {share:.0%} of the time less"
+    assert gain(between, found) == f"up to {share:.0%} of the time less"
 
 
 @pytest.mark.parametrize(("grown", "is_said"), [("memory", True), ("", False)])
@@ -677,7 +677,7 @@ def test_what_happens_in_some_steps_is_spread_over_all_and_may_be_the_limiter():
     assert found.limiter is Limiter.INPUT
     assert found.headline == "52% of the time: Title, in 3 of 12 steps."
     assert found.actions[0].title == "Title, in 3 of 12 steps"
-    assert gain(found.actions[0], found.traced_ms) == "up to 52% of the time less"
+    assert gain(found.actions[0], found) == "up to 52% of the time less"
     assert [one.gain_ms for one in found.actions if one.in_steps] == [44]
     decisive = on(times, matches=[match("loading_data", 7, **seldom)])
     assert decisive.limiter is Limiter.INPUT

@@ -50,7 +50,8 @@ def test_limiter_bar_actions_and_trust_are_printed():
         "input-bound: GPU idle 60 of 100 ms per step: 50 ms loading data.",
         "|==========Loading data 50===========|=======GPU computing 40=======|==a===|=b=|",
         " a Python 9  b other 1",
-        "1  up to 50 of 100 ms less: Waiting for data. Use workers.",
+        "1  up to 50% of a step less (50 of 100 ms traced): Waiting for data. Use",
+        "   workers.",
         "Confidence high. 6 steady steps.",
     ]
 
@@ -89,7 +90,8 @@ def test_however_much_there_is_to_say_it_fits_in_whole_sentences(width):
     assert len(made) <= MOST_LINES
     assert max(map(len, made)) <= width
     assert all(
-        f"{number}  up to 50 of 100 ms less: A long title" in " ".join(made) for number in (1, 2)
+        f"{number}  up to 50% of a step less (50 of 100 ms traced): A" in " ".join(made)
+        for number in (1, 2)
     )
     text = " ".join(line.strip() for line in made)
     assert "..." not in text
