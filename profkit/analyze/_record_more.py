@@ -26,7 +26,11 @@ _LINES = {
 _ROWS = "find why rows of GPU work are missing"
 _REMEDIES = {
     "cut off": {"": "keep the whole file: it ends where it was no longer written or copied"},
-    "GPU": {"nsys": "add `--trace=cuda,nvtx`", "": "add `ProfilerActivity.CUDA`"},
+    "GPU": {
+        "nsys": "add `--trace=cuda,nvtx`",
+        "": "add `ProfilerActivity.CUDA`, or where it was there see what the profiler prints of "
+        "CUPTI or roctracer",
+    },
     "MPS": {"": "see the GPU in Instruments of Xcode, from `torch.mps.profiler.profile()` on"},
     "kernels": {
         "nsys": f"{_ROWS}: read the diagnostics in the report, end other profilers (`dcgmi`), use "

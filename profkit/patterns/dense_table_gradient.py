@@ -11,6 +11,7 @@ from profkit.patterns.base import Match, Step, pattern
 
 _LEAST_ROWS = 5_000
 _ROWS_PER_LOOKUP = 20
+_TAKES_SPARSE = r"^Optimizer\.step#(SGD|Adagrad)\.step$"
 _ON_LISTS = r"^aten::_(?:fused|foreach)_"
 """Operators on lists of tensors; PyTorch records no shapes of long ones."""
 
@@ -36,8 +37,8 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     backward = inside(cpu_ops, dense)
     gain = time(cpu_ops, backward, kernels) + _shared(cpu_ops, own, share, kernels)
     sparse = (
-        f"Create the table of {table[0]:,} rows with `torch.nn.{module}(..., sparse=True)` "
-        "and update it with `torch.optim.SparseAdam`: only the rows looked up are touched."
+        f"Create the table of {table[0]:,} rows with `torch.nn.{module}(..., sparse=True)`"
+        f"{_updated(cpu_ops)}: only the rows looked up are touched."
     )
     unused = (
         f"No optimizer updates the table of {table[0]:,} rows: set `requires_grad_(False)` on its "
@@ -50,6 +51,14 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
         confidence=Confidence.HIGH,
         evidence={"table": str(table), "lookups_per_step": per_step(lookups, step.count)},
     )
+
+
+def _updated(cpu_ops: pd.DataFrame) -> str:
+    """Return how to update a table by sparse gradients, which few optimizers take."""
+    found = cpu_ops["name"].astype(str).str.extract(_TAKES_SPARSE)[0].dropna()
+    if found.empty:
+        return " and update it with `torch.optim.SparseAdam`"
+    return f", whose gradients `torch.optim.{found.iloc[0]}` takes without weight decay"
 
 
 def _others_are_updated(cpu_ops: pd.DataFrame, update: Chosen, table: list[int]) -> bool:

@@ -843,7 +843,13 @@ def test_one_action_explains_all_calls_that_its_gain_is_of():
     ("checks", "advice"),
     [
         ((), "Record again, and add `with_stack=True`."),
-        ((("GPU", "false", "No.", ""),), "Record again, and add `ProfilerActivity.CUDA`."),
+        (
+            (("GPU", "false", "No.", ""),),
+            (
+                "Record again, and add `ProfilerActivity.CUDA`, or where it was there see what the"
+                " profiler prints of CUPTI or roctracer."
+            ),
+        ),
         (
             (("GPU", "false", "No.", ""), ("cut off", "false", "No.", "")),
             (

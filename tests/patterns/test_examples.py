@@ -154,6 +154,21 @@ def test_a_table_that_no_optimizer_updates_needs_no_gradient(shapes, is_unused):
 
 
 @pytest.mark.parametrize(
+    ("optimizer", "words"),
+    [
+        ("Adam", "update it with `torch.optim.SparseAdam`"),
+        ("SGD", "whose gradients `torch.optim.SGD` takes"),
+    ],
+)
+def test_a_sparse_table_keeps_an_optimizer_that_takes_its_gradients(optimizer, words):
+    step, *rest = examples("dense_table_gradient").OPS[2:]
+    ops = [*examples("dense_table_gradient").OPS[:2], *rest]
+    ops.insert(2, step | {"name": f"Optimizer.step#{optimizer}.step"})
+    (match,) = found(patterns()["dense_table_gradient"], cpu_ops=ops)
+    assert words in match.advice
+
+
+@pytest.mark.parametrize(
     ("name", "of_server", "of_training"),
     [
         ("deep_copies", "before the first request", "AveragedModel"),
