@@ -54,14 +54,17 @@ def opened(browser: Browser, report: Path, width: int = 1600, scheme: str = "lig
     return watched
 
 
+GO = """(address) => new Promise((done) => {
+  if (location.hash === address) { done(); return; }
+  addEventListener("hashchange", () => done(), { once: true });
+  location.hash = address;
+})"""
+"""Goes to an address: the page has heard of it once this is done, as it listens for longer."""
+
+
 def show(page: Page, address: str) -> Page:
     """Go to `address` in the page and draw all that is there."""
-    page.evaluate("address => { location.hash = address; }", address)
-    if address.startswith("#/"):
-        page.wait_for_function(
-            "view => document.querySelector('#tabs [aria-current]').hash.startsWith(view)",
-            arg=address.partition("?")[0],
-        )
+    page.evaluate(GO, address)
     page.evaluate("profkit.drawAll()")
     page.wait_for_function(SETTLED)
     return page
@@ -456,6 +459,7 @@ def test_a_finding_marks_its_evidence_until_escape(watched):
     page = show(watched.page, "#/overview")
     page.locator("#findings").get_by_role("button", name="Show evidence").first.click()
     page.wait_for_url("**filter.evidence=run-*")
+    page.locator(".evidence-bar").wait_for()
     page.evaluate("profkit.drawAll()")
     page.wait_for_function(SETTLED)
     marked, others = page.locator("tr.marked"), page.locator("tr.dimmed")
