@@ -581,7 +581,7 @@ def test_what_is_seen_only_in_long_steps_after_the_trace_is_found_in_those(saved
 def test_a_call_that_no_pattern_knows_is_found_in_the_steps_that_make_it():
     called = "train.py(4): main;torch/utils/_contextlib.py(1): f;rl.py(9): rollout;rl.py(7): act"
     (row,) = with_long_steps(["train.py(3): main", called, called])
-    assert (row["title"], row["place"]) == ("`rl.rollout`", "train.py(4): main")
+    assert (row["title"], row["place"]) == ("rl.rollout", "train.py(4): main")
     assert row["in_steps"] == "3 of 9"
     assert row["covered_ms"] == pytest.approx(3 * 2.7 / 9, rel=0.02)
     assert json.loads(row["evidence"])["time_share"] == pytest.approx(3 * 2.7 / 15, rel=0.02)
@@ -593,7 +593,7 @@ def test_a_pattern_goes_before_the_call_if_it_knows_most_of_it():
     (row,) = with_long_steps(["train.py(3): main", f"{called};{SAVES}", other])
     assert (row["pattern"], row["in_steps"]) == ("checkpoints_in_steps", "2 of 9")
     (row,) = with_long_steps(["train.py(3): main", other, f"{called};{SAVES}"])
-    assert (row["title"], row["in_steps"]) == ("`train.fit`", "3 of 9")
+    assert (row["title"], row["in_steps"]) == ("train.fit", "3 of 9")
 
 
 def test_what_long_steps_do_is_not_taken_for_that_of_steps_without_a_look():

@@ -205,7 +205,7 @@ def _of_call(call: SeldomCall, step: Step) -> dict[str, Any]:
         confidence=Confidence.MEDIUM,
     )
     row = _row("", match, step, f"{call.steps} of {step.count}")
-    return {**row, "title": f"`{apart.call}`" if apart.call else "Work"}
+    return {**row, "title": apart.call or "Work"}
 
 
 def _counted(
