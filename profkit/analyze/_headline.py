@@ -14,6 +14,7 @@ from profkit.core.verdict import TIME_SHARE, Action, Cause, Limiter
 _ROOTS = (gpu.IDLE, gpu.EXPOSED, "exposed_copies", WAITING)
 _MANY_WORDS = 15
 _MOST = 0.6
+_MUCH_OF_TIME = 0.4
 _TELLING = 0.2
 """Part of the time from which on start-up is what there is to say."""
 
@@ -55,22 +56,20 @@ def of_time_outside(actions: Sequence[Action], step_ms: float) -> tuple[Limiter 
     return Limiter.OUTSIDE, text
 
 
-def of_some_steps(
-    actions: Sequence[Action], limiter: Limiter, step_ms: float, *, is_typical: bool
-) -> str:
+def of_some_steps(actions: Sequence[Action], limiter: Limiter, *, is_typical: bool) -> str:
     """Return the sentence on an action in some steps that is the limiter, "" if none is.
 
     Where the limiter `is_typical`, that of the other steps too, only of a first action that gains
-    most of a step.
+    much of the time.
     """
     of_limiter = (one for one in actions if names.limiter(one.cause) is limiter)
-    if is_typical:
-        first = next(iter(actions), None)
-        of_limiter = (one for one in of_limiter if one is first and one.gain_ms >= _MOST * step_ms)
     found = next((one for one in of_limiter if one.in_steps), None)
     if found is None:
         return ""
-    return _short(f"{float(found.evidence[TIME_SHARE]):.0%} of the time: {found.title}.")
+    share = float(found.evidence[TIME_SHARE])
+    if is_typical and (found is not actions[0] or share < _MUCH_OF_TIME):
+        return ""
+    return _short(f"{share:.0%} of the time: {found.title}.")
 
 
 def _short(text: str) -> str:

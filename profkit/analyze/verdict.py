@@ -174,7 +174,7 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     return Verdict(
         limiter=outer or limiter,
         headline=said_of_outer
-        or of_some_steps(chosen, limiter, traced_ms, is_typical=is_typical)
+        or of_some_steps(chosen, limiter, is_typical=is_typical)
         or headline(limiter, mine, traced_ms, RECORDED if is_whole else per),
         step_ms=step_ms,
         is_unprofiled=step is not None,

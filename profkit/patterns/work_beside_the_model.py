@@ -31,6 +31,8 @@ _SELDOM = "Do this less often than in every step, or make it cheaper"
 _ONCE = "Do this once, before the first request, or make it cheaper"
 _INSTEAD = {"json": "Pass arrays as bytes, or through a faster library for JSON"}
 """What to do about packages of Python that are slow, by their names."""
+_OF_TRAINING = ("torch.optim.", "torch.nn.modules.", "torch.autograd.")
+"""What is no work beside the model: samples of one line may be placed within another."""
 _PHASES = r"^(?:forward|backward|Optimizer\.step#.*)$"
 
 
@@ -52,6 +54,7 @@ def match(
     if having(causes, "^gpu_", "id").any() or model.empty:
         return
     keys = _keys(python_calls, model)
+    lines = {*keys}
     in_backward = equal(cpu_ops, "phase", "backward")
     called_by_program = called(cpu_ops) & ~in_backward
     said = set()
@@ -66,7 +69,8 @@ def match(
         if 0 < _ALMOST_ALL * backward_ns < charged(cpu_ops, lie_inside & in_backward):
             continue
         chosen = lie_inside & called_by_program
-        at_place = calls_of(python_calls, spent.place)
+        # Other lines of a function that calls the model are none of this.
+        at_place = calls if spent.place in lines else calls_of(python_calls, spent.place)
         most = _mostly_in(python_calls, at_place)
         there = int(within(cpu_ops[chosen], python_calls[at_place]).sum())
         count = round(there / step.count)
@@ -97,7 +101,8 @@ def _mostly_in(python_calls: pd.DataFrame, at_place: Chosen) -> str:
     inside = within(python_calls, python_calls[at_place])
     time_ns = python_calls[CHARGED][inside].groupby(called_functions(python_calls)[inside]).sum()
     most = str(time_ns.idxmax())
-    return most if time_ns[most] > _MOSTLY * time_ns.sum() else ""
+    is_named = time_ns[most] > _MOSTLY * time_ns.sum() and not most.startswith(_OF_TRAINING)
+    return most if is_named else ""
 
 
 def _cheaper(most: str, is_training: bool) -> str:

@@ -545,12 +545,14 @@ SAVES = "train.py(4): main;train.py(9): keep;torch/serialization.py(966): save"
 OTHERWISE = ("train.py(3): main", "train.py(3): main", "train.py(4): main;train.py(9): keep")
 
 
-def with_long_steps(lines):
-    """Return the matches in some of 9 steps of 1 or 3 ms, most of which is at a line of a kind.
+def with_long_steps(lines, traced="train.py(3): main;torch/nn.py(1): forward"):
+    """Return the matches in Python in 9 steps of 1 or 3 ms, most of which is at a line of a kind.
 
     Those of the first kind are short, each third one is of the second, and the last of the third.
+    Two steps before them were traced.
     """
     samples = sampled(range(0, 1100, 20), "train.py(3): main;torch/nn.py(1): forward")
+    samples += sampled(range(1100, 2000, 20), traced)
     start, after = 2000, []
     for number, kind in enumerate([0, 0, 1, 0, 0, 1, 0, 0, 2]):
         end = start + (3000 if kind else 1000)
@@ -560,7 +562,7 @@ def with_long_steps(lines):
         start = end
     steps = [{key: value for key, value in row.items() if key != "samples"} for row in after]
     made = divided(**CPU, samples=samples, sampled_steps=steps)
-    return [row for row in rows(made, "matches") if row["in_steps"]]
+    return [row for row in rows(made, "matches") if row["pattern"] != "too_few_workers"]
 
 
 @pytest.mark.parametrize(
@@ -594,6 +596,15 @@ def test_a_pattern_goes_before_the_call_if_it_knows_most_of_it():
     assert (row["pattern"], row["in_steps"]) == ("checkpoints_in_steps", "2 of 9")
     (row,) = with_long_steps(["train.py(3): main", other, f"{called};{SAVES}"])
     assert (row["title"], row["in_steps"]) == ("train.fit", "3 of 9")
+
+
+def test_what_a_traced_step_shows_of_a_call_that_others_do_not_make_is_of_that():
+    called = f"train.py(4): main;train.py(8): fit;{SAVES}"
+    (row,) = with_long_steps(["train.py(3): main", called, called], traced=called)
+    assert (row["pattern"], row["in_steps"]) == ("checkpoints_in_steps", "3 of 9")
+    assert row["place"] == "train.py(9): keep"
+    assert "Save less often" in row["advice"]
+    assert row["covered_ms"] == pytest.approx(3 * 2.7 / 9, rel=0.02)
 
 
 def test_what_long_steps_do_is_not_taken_for_that_of_steps_without_a_look():

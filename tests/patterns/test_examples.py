@@ -9,6 +9,7 @@ from profkit.core.verdict import Confidence
 from profkit.patterns import patterns
 from profkit.patterns._rows import place
 from profkit.patterns.base import Step
+from profkit.patterns.work_beside_the_model import _mostly_in
 from profkit.testing import found, frame, span
 from tests.patterns.examples import (
     loading_in_main_process,
@@ -112,6 +113,13 @@ def test_work_beside_the_model_names_what_has_most_of_its_time(called, advice):
     known_as = called.partition("/__init__")[0].partition(".py")[0]
     assert match.advice.startswith(advice)
     assert match.advice.endswith(f", mostly in `{known_as}.{called.split()[-1]}`.")
+
+
+def test_what_is_work_of_training_is_not_named_as_beside_it():
+    rows = [python(0, 9, "train.py(9): main"), python(1, 8, "torch/optim/sgd.py(9): step")]
+    rows = [{"call": at, "caller": at - 1, **row} for at, row in enumerate(rows)]
+    calls = frame("python_calls", rows).assign(charged_ns=[1, 7])
+    assert _mostly_in(calls, np.array([True, False])) == ""
 
 
 def test_the_first_batch_of_an_epoch_waits_for_workers_that_start():

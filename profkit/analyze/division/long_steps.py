@@ -89,6 +89,8 @@ class SeldomCall:
     apart: CallApart
     steps: int
     """Number of the long steps in which it was seen."""
+    of: Step
+    """All steps, long and usual ones together."""
 
 
 def seldom_calls(
@@ -105,7 +107,7 @@ def seldom_calls(
         is_seen = np.isin(stacks, [*one.stacks]) & (long[CHARGED] > 0).to_numpy()
         if one.spent_ns >= least_ns and looks.isin(one.stacks).sum() >= _FEWEST_LOOKS:
             count = (intervals.overlap(steps.long, intervals.union(innermost[is_seen])) > 0).sum()
-            yield SeldomCall(apart=one, steps=int(count))
+            yield SeldomCall(apart=one, steps=int(count), of=steps.step)
 
 
 def _stacks(calls: pd.DataFrame) -> NDArray[np.object_]:

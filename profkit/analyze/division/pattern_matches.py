@@ -27,7 +27,6 @@ from profkit.analyze.shared.step_windows import filtered
 from profkit.core.verdict import TIME_SHARE, Confidence
 from profkit.patterns import patterns
 from profkit.patterns.base import CAUSE_COLUMNS, CHARGED, Match, Pattern, Step, worthwhile
-from profkit.tables.tree_paths import SEPARATOR
 
 _NS_PER_MS = 1e6
 _OPS = "cpu_ops"
@@ -85,7 +84,8 @@ def matches(  # noqa: PLR0913, PLR0917 (what is divided, and what is known of it
         for match in worthwhile(of.matches(whole.count), whole)
     ]
     rows = [_row(name, match, whole) for name, match in steady]
-    rows += _in_some_steps(rank, given, {(name, match.place) for name, match in steady})
+    in_some, calls = _in_some_steps(rank, given, {(name, match.place) for name, match in steady})
+    rows = _with_seldom_calls([*rows, *in_some], calls)
     made = pd.DataFrame(rows, columns=list(_COLUMNS))
     return made.sort_values("covered_ms", ascending=False, ignore_index=True, kind="stable")
 
@@ -147,11 +147,14 @@ def _row(name: str, match: Match, step: Step, in_steps: str = "") -> dict[str, A
 
 def _in_some_steps(
     rank: RecordedRank, given: Mapping[str, Any], steady: Container[tuple[str, str]]
-) -> list[dict[str, Any]]:
-    """Return what patterns find in long steps after the trace alone, but for what is `steady`."""
+) -> tuple[list[dict[str, Any]], list[SeldomCall]]:
+    """Return what patterns find in long steps after the trace alone, but for what is `steady`.
+
+    And the calls that are made in these alone.
+    """
     steps = sampled_steps(rank, of_rank(rank.where, given["sampled_steps"]))
     if steps is None:
-        return []
+        return [], []
     # No operator was recorded then: all that is known is where the program was.
     known = {**{name: given[name].iloc[:0] for name in ("causes", "cpu_ops")}, "step": steps.step}
     long, usual = (calls_within(rank, spans) for spans in (steps.long, steps.usual))
@@ -174,38 +177,45 @@ def _in_some_steps(
             if often.get(match.place, 0.0) < _MOSTLY * match.gain_ns / long_ns
             and (name, match.place) not in steady
         ]
-    return _with_seldom_calls(found, [*seldom_calls(rank, steps, long, usual)], steps.step)
+    return found, [*seldom_calls(rank, steps, long, usual)]
 
 
 def _with_seldom_calls(
-    found: Sequence[dict[str, Any]], calls: Iterable[SeldomCall], step: Step
+    found: Sequence[dict[str, Any]], calls: Iterable[SeldomCall]
 ) -> list[dict[str, Any]]:
-    """Return what patterns `found` in long steps, and of other calls there that they are made.
+    """Return what patterns `found`, and of other calls in long steps alone that they are made.
 
     What a pattern knows of most of a call goes before that, and what it knows of less goes without
-    saying.
+    saying. What it found in a traced step that makes the call says what to do about that, and
+    nothing of other steps.
     """
     rows = list(found)
     for call in calls:
-        frames = set(SEPARATOR.join(call.apart.stacks).split(SEPARATOR))
-        made = _of_call(call, step)
-        inside = [row for row in rows if row["place"] in frames]
-        if all(row["covered_ms"] < _MOSTLY * made["covered_ms"] for row in inside):
-            rows = [*(row for row in rows if row not in inside), made]
+        apart = call.apart
+        made = _row("", _match(call), call.of, f"{call.steps} of {call.of.count}")
+        places = {*apart.frames, apart.place}
+        inside = [row for row in rows if row["in_steps"] and row["place"] in places]
+        traced = [row for row in rows if not row["in_steps"] and row["place"] in apart.frames]
+        rows = [row for row in rows if row not in traced]
+        if any(row["covered_ms"] >= _MOSTLY * made["covered_ms"] for row in inside):
+            continue
+        made["title"] = apart.call or "Work"
+        named = [row for row in traced if row["pattern"] != _UNNAMED]
+        if named:
+            most = max(named, key=lambda row: float(row["covered_ms"]))
+            made |= {key: most[key] for key in ("pattern", "title", "advice", "place", "source")}
+        rows = [*(row for row in rows if row not in inside), made]
     return rows
 
 
-def _of_call(call: SeldomCall, step: Step) -> dict[str, Any]:
-    apart = call.apart
-    match = Match(
+def _match(call: SeldomCall) -> Match:
+    return Match(
         cause=PYTHON,
         advice="Do it less often, or make it cheaper.",
-        gain_ns=apart.spent_ns,
-        place=apart.place,
+        gain_ns=call.apart.spent_ns,
+        place=call.apart.place,
         confidence=Confidence.MEDIUM,
     )
-    row = _row("", match, step, f"{call.steps} of {step.count}")
-    return {**row, "title": apart.call or "Work"}
 
 
 def _counted(

@@ -42,6 +42,9 @@ class CallApart:
     stacks: frozenset[str]
     """Those that were seen."""
 
+    frames: frozenset[str]
+    """Of these, the frames that are of these times alone, and those that they call."""
+
 
 def calls_apart(there: "pd.Series[Any]", elsewhere: "pd.Series[Any]") -> list[CallApart]:
     """Return what runs `there` and not `elsewhere`, from the time of each stack, longest first.
@@ -55,19 +58,23 @@ def calls_apart(there: "pd.Series[Any]", elsewhere: "pd.Series[Any]") -> list[Ca
     usual_ns = float(elsewhere.sum()) or 1.0
     usual = _shares((_frames(stack), ns / usual_ns) for stack, ns in _times(elsewhere))
     found: defaultdict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    inside: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for stack, frames, ns in stacks:
         own = (at for at, name in enumerate(frames) if usual[name] < _LESS * shares[name])
         if (at := next(own, None)) is not None:
-            found[_place_and_call(frames, at)][stack] = ns
+            key = _place_and_call(frames, at)
+            found[key][stack] = ns
+            inside[key].update(frames[at:])
     rows = [
         CallApart(
-            place=place,
-            call=call,
+            place=key[0],
+            call=key[1],
             spent_ns=(spent_ns := sum(times.values())),
             share=spent_ns / whole,
             stacks=frozenset(times),
+            frames=frozenset(inside[key]),
         )
-        for (place, call), times in found.items()
+        for key, times in found.items()
     ]
     return sorted(rows, key=lambda row: -row.spent_ns)
 
