@@ -607,6 +607,16 @@ def test_what_a_traced_step_shows_of_a_call_that_others_do_not_make_is_of_that()
     assert row["covered_ms"] == pytest.approx(3 * 2.7 / 9, rel=0.02)
 
 
+def test_what_steps_of_all_kinds_do_in_a_call_stays_theirs():
+    step = f"train.py(3): main;{SAVES.partition(';')[2]}"
+    called = f"train.py(4): main;train.py(8): fit;{SAVES.partition(';')[2]}"
+    found = with_long_steps([step, called, called], traced=step)
+    assert {(row["pattern"], row["in_steps"]) for row in found} == {
+        ("checkpoints_in_steps", ""),
+        ("", "3 of 9"),
+    }
+
+
 def test_what_long_steps_do_is_not_taken_for_that_of_steps_without_a_look():
     seldom = sampled([5000, 6000], "train.py(4): main;train.py(9): log")
     for are_seldom, count in ((False, 6), (True, 0)):

@@ -27,6 +27,7 @@ from profkit.analyze.shared.step_windows import filtered
 from profkit.core.verdict import TIME_SHARE, Confidence
 from profkit.patterns import patterns
 from profkit.patterns.base import CAUSE_COLUMNS, CHARGED, Match, Pattern, Step, worthwhile
+from profkit.tables.tree_paths import SEPARATOR
 
 _NS_PER_MS = 1e6
 _OPS = "cpu_ops"
@@ -193,7 +194,7 @@ def _with_seldom_calls(
     for call in calls:
         apart = call.apart
         made = _row("", _match(call), call.of, f"{call.steps} of {call.of.count}")
-        places = {*apart.frames, apart.place}
+        places = set(SEPARATOR.join(apart.stacks).split(SEPARATOR))
         inside = [row for row in rows if row["in_steps"] and row["place"] in places]
         traced = [row for row in rows if not row["in_steps"] and row["place"] in apart.frames]
         rows = [row for row in rows if row not in traced]

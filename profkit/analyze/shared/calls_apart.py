@@ -43,7 +43,7 @@ class CallApart:
     """Those that were seen."""
 
     frames: frozenset[str]
-    """Of these, the frames that are of these times alone, and those that they call."""
+    """Of these, the frames that are not of other times: of an evaluation, not the model."""
 
 
 def calls_apart(there: "pd.Series[Any]", elsewhere: "pd.Series[Any]") -> list[CallApart]:
@@ -60,11 +60,11 @@ def calls_apart(there: "pd.Series[Any]", elsewhere: "pd.Series[Any]") -> list[Ca
     found: defaultdict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     inside: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for stack, frames, ns in stacks:
-        own = (at for at, name in enumerate(frames) if usual[name] < _LESS * shares[name])
-        if (at := next(own, None)) is not None:
-            key = _place_and_call(frames, at)
+        own = [at for at, name in enumerate(frames) if usual[name] < _LESS * shares[name]]
+        if own:
+            key = _place_and_call(frames, own[0])
             found[key][stack] = ns
-            inside[key].update(frames[at:])
+            inside[key].update(frames[at] for at in own)
     rows = [
         CallApart(
             place=key[0],
