@@ -85,9 +85,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         "kernels": kernels,
         "calls": runtime_calls,
     }
-    tables |= divided_ranks.sampled_tables(
-        sampled_steps, samples=samples, threads=None, pauses=None
-    )
+    tables |= divided_ranks.sampled_tables(samples, None, None, sampled_steps)
     tables["collectives"] = matched.rows
     python = _python_times(found, python_calls, shown)
     of_step, of_python = [], []

@@ -123,9 +123,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     chosen = _chosen(rows, shown, room)
     drawn = partial(_in_any, chosen=chosen, shown=shown)
     python = python_calls.where(lambda calls: calls_of_use.divides(calls) | drawn(calls))
-    sampled = divided_ranks.sampled_tables(
-        sampled_steps, samples=samples, threads=threads, pauses=pauses
-    )
+    sampled = divided_ranks.sampled_tables(samples, threads, pauses, sampled_steps)
     tables: dict[str, pd.DataFrame | LargeTable] = {"ops": cpu_ops, "kernels": kernels}
     tables |= {"calls": runtime_calls, "python": python, **sampled}
     others = {"annotations": annotations, "collectives": collectives}

@@ -189,19 +189,23 @@ class _Recordings:
 
 
 def sampled_tables(
-    sampled_steps: pd.DataFrame | None, **tables: pd.DataFrame | None
+    samples: pd.DataFrame | None,
+    threads: pd.DataFrame | None,
+    pauses: pd.DataFrame | None,
+    sampled_steps: pd.DataFrame | None,
 ) -> dict[str, pd.DataFrame]:
     """Return the tables ``python_*`` of what was sampled, empty ones where nothing was.
 
     That of the samples has the column `IS_SELDOM` besides.
     """
+    tables = {"samples": samples, "threads": threads, "pauses": pauses}
     found = {
         name: schema.frame(f"python_{name}") if table is None else table
         for name, table in tables.items()
     }
-    samples = found["samples"]
     steps = schema.frame("sampled_steps") if sampled_steps is None else sampled_steps
-    return found | {"samples": samples.assign(**{IS_SELDOM: are_in_long_steps(samples, steps)})}
+    are_seldom = are_in_long_steps(found["samples"], steps)
+    return found | {"samples": found["samples"].assign(**{IS_SELDOM: are_seldom})}
 
 
 def placed_spans(kernels: LargeTable, calls: LargeTable) -> tuple[pd.DataFrame, Counter[str]]:
