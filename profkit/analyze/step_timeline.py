@@ -48,6 +48,7 @@ _KERNELS = Columns(
     " graph grid block registers shared_memory_bytes occupancy_percent module phase",
     narrow="correlation op",
 )
+_Rows = pd.DataFrame | None
 _MEMORY = Columns("rank repeat device time_ns allocated_bytes")
 _PYTHON = Columns("rank repeat tid name kind start_ns end_ns")
 
@@ -91,12 +92,10 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     annotations: pd.DataFrame,
     python_calls: Annotated[LargeTable, _PYTHON],
     collectives: pd.DataFrame,
-    memory_events: Annotated[
-        pd.DataFrame | None, OfTool(tool=_SAMPLER, table="memory_events", columns=_MEMORY)
-    ],
-    samples: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_samples")],
-    threads: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_threads")],
-    pauses: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_pauses")],
+    memory_events: Annotated[_Rows, OfTool(tool=_SAMPLER, table="memory_events", columns=_MEMORY)],
+    samples: Annotated[_Rows, OfTool(tool=_SAMPLER, table="python_samples")],
+    threads: Annotated[_Rows, OfTool(tool=_SAMPLER, table="python_threads")],
+    pauses: Annotated[_Rows, OfTool(tool=_SAMPLER, table="python_pauses")],
     sampled_steps: ClockedSteps,
     config: Config,
 ) -> Result:
