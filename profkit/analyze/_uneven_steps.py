@@ -8,11 +8,10 @@ from profkit.analyze.shared.step_times import (
     BETWEEN_STEPS,
     BETWEEN_STEPS_BY_CALL,
     GROWTH,
-    UNEVEN,
 )
 from profkit.core.formatting import duration
 from profkit.core.result import Finding, Result
-from profkit.core.step_time import is_mean_of_uneven
+from profkit.core.step_time import UNEVEN, is_mean_of_uneven
 from profkit.core.verdict import TIME_SHARE, Action, Evidence, Trust
 
 _MOST = 0.5

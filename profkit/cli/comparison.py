@@ -125,8 +125,8 @@ def sentences(comparison: Comparison) -> Iterator[str]:
             runs = (comparison.before, comparison.after)
             elsewhere = " -> ".join(shown(word, run.metrics[METRICS[word]].value) for run in runs)
             if elsewhere != values:
-                is_mean = any(is_mean_of_uneven(run.metrics[METRICS[word]]) for run in runs)
-                how = "means of uneven steps" if is_mean else "geometric means of the repeats"
+                are_means = any(is_mean_of_uneven(run.metrics[METRICS[word]]) for run in runs)
+                how = "means of uneven steps" if are_means else "geometric means of the repeats"
                 yield f"  ({how}; `profkit show` prints {elsewhere})"
             shares = [run.metrics.get(BETWEEN_STEPS) for run in runs]
             if any(shares):

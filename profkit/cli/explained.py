@@ -1,8 +1,9 @@
 """Why two runs differ: the waterfall of their causes, and its largest bars in words."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from profkit.analyze.shared.matched_parts import matched, stacks
 from profkit.analyze.shared.memory_waterfall import MemoryWaterfall, largest, memory_waterfall
@@ -13,7 +14,8 @@ from profkit.convert.drawing.flamegraph import differential_svg
 from profkit.core.atomic_write import write_atomically
 from profkit.core.errors import InputError
 from profkit.core.formatting import counted, milliseconds, shortened, size
-from profkit.core.step_time import BASELINE
+from profkit.core.result import Result
+from profkit.core.step_time import BASELINE, is_mean_of_uneven
 
 _MS = 1e6
 _LARGE = 0.2
@@ -26,11 +28,32 @@ _OF_TIME = frozenset({"step_time", "throughput", "energy"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class DoneInSomeSteps:
+    """What one of two runs, or both, do in some steps alone, and the median step leaves out."""
+
+    title: str
+    """What it is, or the name of the call."""
+
+    place: str
+    """Line of the program that does it; in both runs, that of the second."""
+
+    before_ms: float
+    after_ms: float
+    """Time that it takes of all steps, divided by their number."""
+
+    before_steps: str
+    after_steps: str
+    """In how many of them it was seen, as ``3 of 92``; empty if in none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Why:
     """Why two runs differ, as far as that is known."""
 
     step_time: Waterfall | None = None
     peak_memory: MemoryWaterfall | None = None
+    in_some_steps: tuple[DoneInSomeSteps, ...] = ()
+    """The largest difference first."""
 
 
 def explained(before: MeasuredRun, after: MeasuredRun) -> Why:
@@ -38,12 +61,43 @@ def explained(before: MeasuredRun, after: MeasuredRun) -> Why:
     causes, peaks = (
         [run.reasons.get(name) for run in (before, after)] for name in ("causes", "memory_peak")
     )
+    seldom = _in_some_steps(causes[0], causes[1]) if causes[0] and causes[1] else ()
     times = [unprofiled_ms(run) for run in (before, after)]
-    timed = (times[0], times[1]) if all(times) else None
+    both = (before, after)
+    if seldom and any(is_mean_of_uneven(run.metrics.get(METRICS["step_time"])) for run in both):
+        # The causes are those of other steps than these means.
+        times = []
+    timed = (times[0], times[1]) if times and all(times) else None
     return Why(
         step_time=waterfall(causes[0], causes[1], timed) if causes[0] and causes[1] else None,
         peak_memory=memory_waterfall(peaks[0], peaks[1]) if peaks[0] and peaks[1] else None,
+        in_some_steps=seldom,
     )
+
+
+def _in_some_steps(*causes: Result) -> tuple[DoneInSomeSteps, ...]:
+    """Return what two results of ``causes`` know of what is done in some steps alone."""
+    before, after = map(_seldom, causes)
+    none: dict[str, Any] = {"in_steps": "", "covered_ms": 0.0}
+    found = [
+        DoneInSomeSteps(
+            title=title,
+            place=(after.get(title) or before[title])["place"],
+            before_ms=before.get(title, none)["covered_ms"],
+            after_ms=after.get(title, none)["covered_ms"],
+            before_steps=before.get(title, none)["in_steps"],
+            after_steps=after.get(title, none)["in_steps"],
+        )
+        for title in {**before, **after}
+    ]
+    return tuple(sorted(found, key=lambda one: -abs(one.after_ms - one.before_ms)))
+
+
+def _seldom(causes: Result) -> dict[str, Mapping[str, Any]]:
+    """Return the largest match in some steps alone, by what it is."""
+    rows = causes.tables["matches"].records() if "matches" in causes.tables else []
+    # The largest comes first in the table, and last here.
+    return {str(row["title"]): row for row in reversed(rows) if row.get("in_steps")}
 
 
 def explained_of(metrics: frozenset[str], before: MeasuredRun, after: MeasuredRun) -> Why:
@@ -52,6 +106,7 @@ def explained_of(metrics: frozenset[str], before: MeasuredRun, after: MeasuredRu
     return Why(
         step_time=found.step_time if metrics & _OF_TIME else None,
         peak_memory=found.peak_memory if "peak_memory" in metrics else None,
+        in_some_steps=found.in_some_steps if metrics & _OF_TIME else (),
     )
 
 
@@ -95,7 +150,18 @@ def unprofiled_ms(run: MeasuredRun) -> dict[int, float]:
 
 
 def lines(why: Why) -> Iterator[str]:
-    """Yield the largest bars of each waterfall."""
+    """Yield what is done in some steps alone, and the largest bars of each waterfall."""
+    if why.in_some_steps:
+        yield "in some steps alone, as a mean of all steps:"
+    for one in why.in_some_steps[:_BARS]:
+        times = " -> ".join(
+            f"{milliseconds(ms)} ms{f' ({steps})' if steps else ''}"
+            for ms, steps in (
+                (one.before_ms, one.before_steps),
+                (one.after_ms, one.after_steps),
+            )
+        )
+        yield f"  {times}  {shortened(one.title)}, {shortened(one.place)}"
     if why.step_time:
         yield from _of_time(why.step_time)
     if why.peak_memory:

@@ -34,7 +34,10 @@ METRICS = {
 _ANALYSES = ("steps", "energy")
 """Analyses that have them."""
 
-EXPLAINING = {"causes": ("parts", "ranks", "by_step"), "memory_peak": ("parts", "stacks")}
+EXPLAINING = {
+    "causes": ("parts", "ranks", "by_step", "matches"),
+    "memory_peak": ("parts", "stacks"),
+}
 """Analyses that say why runs differ, and the tables that do."""
 
 _STEP_TIME_MEAN = "step_time_mean_ns"
@@ -145,17 +148,18 @@ def measured(run: RunFolder, *, needs_steps: bool = True) -> MeasuredRun:
 
 
 def timed_alike(before: MeasuredRun, after: MeasuredRun) -> tuple[MeasuredRun, MeasuredRun]:
-    """Return two runs with their mean steps by repeat where steps of one of them are uneven.
+    """Return two runs, with their mean steps by repeat where steps of one of them are uneven.
 
-    The median of the other one is nearly its mean, and that of uneven steps is not.
+    The value of the step time remains what was measured of each alone.
     """
     name, runs = METRICS["step_time"], (before, after)
-    is_uneven = any(is_mean_of_uneven(run.metrics.get(name)) for run in runs)
-    if not is_uneven or not all({name, _STEP_TIME_MEAN} <= {*run.metrics} for run in runs):
+    if not all({name, _STEP_TIME_MEAN} <= {*run.metrics} for run in runs):
         return runs
-    means = [run.metrics[_STEP_TIME_MEAN].by_repeat for run in runs]
+    means = [run.metrics[_STEP_TIME_MEAN] for run in runs]
+    if not any(map(is_mean_of_uneven, means)):
+        return runs
     first, second = (
-        replace(run, metrics={**run.metrics, name: replace(run.metrics[name], by_repeat=mean)})
+        replace(run, metrics={**run.metrics, name: replace(mean, value=run.metrics[name].value)})
         for run, mean in zip(runs, means, strict=True)
     )
     return first, second

@@ -9,7 +9,12 @@ from profkit.core.result import Abstention, Metric, Result
 BASELINE = "baseline"
 """The tool that records only the steps."""
 
+UNEVEN = 1.4
+"""How many times as long as another a time is at least that is far from it."""
+
 _UNPROFILED = "Unprofiled step time"
+_MEAN = f"{_UNPROFILED}, mean"
+_KEY = "step_time_ns"
 
 
 def step_time_title(tool: str, *, is_mean: bool = False) -> str:
@@ -20,21 +25,26 @@ def step_time_title(tool: str, *, is_mean: bool = False) -> str:
 
 
 def is_mean_of_uneven(metric: Metric | None) -> bool:
-    """Say whether a step time is the mean of unprofiled steps because these are uneven."""
+    """Say whether a step time is the mean of unprofiled steps because that is what they cost."""
     return metric is not None and metric.title == step_time_title(BASELINE, is_mean=True)
 
 
 def unprofiled_mean(steps: Result) -> Metric | None:
     """Return the mean of the unprofiled steps, with that of each repeat; None if there are none.
 
-    Where steps are uneven in one of two runs, the means of both are what can be compared.
+    It is one of uneven steps also where too few are slow to be what one costs, but take much of the
+    time, as those with an evaluation in them: one slow step in a repeat may be chance. Where it is
+    that in one of two runs, the means of both are what can be compared.
     """
-    metric = steps.metrics.get("step_time_ns")
+    metric = steps.metrics.get(_KEY)
     rows = steps.tables["per_repeat"].records() if "per_repeat" in steps.tables else []
-    if metric is None or not rows or not metric.title.startswith(_UNPROFILED):
+    # Earlier versions left other columns.
+    means = {int(row["repeat"]): float(row["mean_ns"]) for row in rows if "mean_ns" in row}
+    if metric is None or not means or not metric.title.startswith(_UNPROFILED):
         return None
-    means = {int(row["repeat"]): float(row["mean_ns"]) for row in rows}
-    title = f"{_UNPROFILED}, mean"
+    but_longest = fmean(float(row.get("mean_but_longest_ns", 0.0)) for row in rows)
+    is_uneven = is_mean_of_uneven(metric) or but_longest > UNEVEN * metric.value
+    title = step_time_title(BASELINE, is_mean=True) if is_uneven else _MEAN
     return replace(metric, value=fmean(means.values()), title=title, by_repeat=means, interval=None)
 
 
@@ -46,7 +56,7 @@ def timed_alike(
     They are timed as `reference` is, or without a profiler, which slows the steps, if some are.
     Where steps of one are uneven, the step times of all are means.
     """
-    metrics = {run: result.metrics.get("step_time_ns") for run, result in steps.items()}
+    metrics = {run: result.metrics.get(_KEY) for run, result in steps.items()}
     titles = {run: metric.title for run, metric in metrics.items() if metric is not None}
     wanted = titles.get(reference) or max(
         titles.values(), key=lambda title: title.startswith(_UNPROFILED), default=""
@@ -57,9 +67,7 @@ def timed_alike(
         for run in apart
     )
     kept = {run: result for run, result in steps.items() if run not in apart}
-    if any(map(is_mean_of_uneven, metrics.values())):
-        kept = {run: with_mean(result) for run, result in kept.items()}
-    return kept, left_out
+    return of_one_statistic(kept), left_out
 
 
 def _way(title: str) -> str:
@@ -67,9 +75,17 @@ def _way(title: str) -> str:
     return _UNPROFILED if title.startswith(_UNPROFILED) else title
 
 
-def with_mean(steps: Result) -> Result:
-    """Return the result of `steps` with the mean of the unprofiled ones as step time."""
-    mean = unprofiled_mean(steps)
-    return (
-        steps if mean is None else replace(steps, metrics={**steps.metrics, "step_time_ns": mean})
-    )
+def of_one_statistic(steps: Mapping[str, Result]) -> dict[str, Result]:
+    """Return runs, with the means of unprofiled steps as step times where those of one are uneven.
+
+    In one whose steps were not timed so, they remain as they are.
+    """
+    means = {run: unprofiled_mean(result) for run, result in steps.items()}
+    if not any(map(is_mean_of_uneven, means.values())):
+        return {**steps}
+    return {
+        run: replace(result, metrics={**result.metrics, _KEY: replace(mean, title=_MEAN)})
+        if (mean := means[run])
+        else result
+        for run, result in steps.items()
+    }

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from profkit.core import result
-from profkit.core.step_time import is_mean_of_uneven, with_mean
+from profkit.core.step_time import of_one_statistic
 from profkit.report import result_tree, view
 from profkit.report.column_labels import column
 from profkit.report.labelled_values import Number, Value
@@ -16,7 +16,6 @@ _UNPROFILED = (
     "Step times are those of unprofiled steps. Causes, and differences of traces, are of traced "
     "steps, which take longer."
 )
-_STEP_TIME = "steps.step_time_ns"
 _LOG_FROM = 8  # largest over smallest value of an axis that was swept by doubling
 
 
@@ -145,14 +144,14 @@ def overview(shown_runs: Sequence[ShownRun], settings: Settings) -> view.Drawn:
 
 def _timed_alike(runs: Sequence[result_tree.Run]) -> Sequence[result_tree.Run]:
     """Return the runs with the means of their steps where steps of one of them are uneven."""
-    if not any(is_mean_of_uneven(_metric(run, _STEP_TIME)) for run in runs):
-        return runs
-    found = []
-    for run in runs:
-        steps = run.documents.get("steps")
-        means = {"steps": replace(steps, result=with_mean(steps.result))} if steps else {}
-        found.append(replace(run, documents={**run.documents, **means}))
-    return found
+    steps = [run.documents.get("steps") for run in runs]
+    means = of_one_statistic({str(at): of.result for at, of in enumerate(steps) if of})
+    return [
+        replace(run, documents={**run.documents, "steps": replace(of, result=means[str(at)])})
+        if of
+        else run
+        for at, (run, of) in enumerate(zip(runs, steps, strict=True))
+    ]
 
 
 def _metric_keys(runs: Sequence[result_tree.Run]) -> Iterator[str]:

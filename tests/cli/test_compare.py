@@ -12,7 +12,7 @@ from profkit.cli import main
 from profkit.cli.measured_run import measured, result_of
 from profkit.cli.run_folders import RunFolder, run_named
 from profkit.core.errors import InputError
-from profkit.core.result import Abstention, Metric, Result
+from profkit.core.result import Abstention, Metric, Result, Table
 from profkit.testing import run
 from profkit.testing.result_tree import ResultTree
 from tests.cli.measured_runs import MACHINE, STEADY, leave_peak, leave_result, leave_run
@@ -50,6 +50,38 @@ def test_uneven_steps_are_compared_by_their_mean(folder, capsys):
     capsys.readouterr()
     one, two = (measured(run_named(name)) for name in ("one", "two"))
     assert [round(found.metrics["step_time_ns"].value / 1e6) for found in (one, two)] == [158, 210]
+
+
+def leave_uneven(folder, name, every, second=0):
+    """Leave a run of steps of 10 ms, where each so many takes 400 ms more in an evaluation."""
+    causes = {"python": np.array([10, 10.2, 9.9, 10.1, 9.8, 10]) * STEADY}
+    leave_run(folder, name, 10 * STEADY, second=second, causes=causes)
+    path = folder / "results/runs" / name
+    ends = np.cumsum([0, *np.where(np.arange(96) % every == every - 1, 410, 10)]) * 1_000_000
+    rows = [
+        {"repeat": repeat, "step": step, "start_ns": ends[step], "end_ns": ends[step + 1]}
+        for repeat in range(6)
+        for step in range(96)
+    ]
+    leave_result(path, "steps", run(steps.analyze, steps={"baseline": rows}, skip_first=0))
+    columns = ("title", "place", "covered_ms", "in_steps")
+    seldom = ("train.evaluate", "train.py(9): main", 400 / every, f"{96 // every} of 96")
+    matches = Table(title="", columns=columns, rows=(seldom, ("Graph breaks", "", 3.0, "")))
+    found = result_of(RunFolder(path), "causes")
+    leave_result(path, "causes", replace(found, tables={**found.tables, "matches": matches}))
+
+
+def test_a_call_in_a_few_steps_is_compared_though_the_median_step_does_not_show_it(folder, capsys):
+    leave_uneven(folder, "one", every=12)
+    leave_uneven(folder, "two", every=48, second=30)
+    lines = compared(capsys)
+    assert any(line.startswith("step time 43.3 ms -> 18.3 ms: faster, -57.7%") for line in lines)
+    assert "  (means of uneven steps; `profkit show` prints 10 ms -> 10 ms)" in lines
+    at = lines.index("in some steps alone, as a mean of all steps:")
+    assert lines[at + 1] == (
+        "  33.3 ms (8 of 96) -> 8.33 ms (2 of 96)  train.evaluate, train.py(9): main"
+    )
+    assert lines[at + 2].startswith("why, from 10 to 10 ms per step")
 
 
 def test_an_average_that_differs_from_what_show_prints_is_named(folder, capsys):

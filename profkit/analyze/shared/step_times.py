@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from profkit.analyze.base import ByTool, OfTool
 from profkit.analyze.shared.uncertainty import Statistic
 from profkit.core.result import Result
-from profkit.core.step_time import BASELINE
+from profkit.core.step_time import BASELINE, UNEVEN
 
 _MS = 1e6
 _FEWEST, _LEAST_SHARE, _MOSTLY = 10, 0.1, 0.5
@@ -32,9 +32,6 @@ BETWEEN_STEPS_BY_CALL = "between_steps_by_call"
 
 GROWTH = "growth_share"
 """The metric of how much slower late steps are than early ones, where that is much."""
-
-UNEVEN = 1.4
-"""How many times as long as another a time is at least that is far from it."""
 
 UnprofiledSteps = Annotated[pd.DataFrame | None, OfTool(tool=BASELINE, table="steps")]
 """Annotate a parameter with this to get the steps of the unprofiled run, None without one."""
