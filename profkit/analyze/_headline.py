@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from profkit.analyze._cause_advice import operator_on_cpu
 from profkit.analyze._late_rank import late_place
+from profkit.analyze._uneven_steps import SLOW_STEPS
 from profkit.analyze.division import cpu, gpu, names
 from profkit.analyze.division.cpu_threads import BLOCKED, NOT_RECORDED, START_UP
 from profkit.analyze.division.phases import inside
@@ -48,8 +49,9 @@ def of_time_outside(actions: Sequence[Action], step_ms: float) -> tuple[Limiter 
         return None, ""
     first = actions[0]
     time = milliseconds(first.gain_ms)
-    if TIME_SHARE not in first.evidence:
-        return None, f"{first.title}: {time} ms for each."
+    if slow := first.evidence.get(SLOW_STEPS):
+        share = float(first.evidence[TIME_SHARE])
+        return Limiter.UNKNOWN, f"{share:.0%} of the time is in {slow} steps, none of them traced."
     is_mostly = float(first.evidence.get("call_share", 0.0)) >= _MOST
     where = f", mostly in {first.evidence['call']}" if is_mostly else ""
     text = f"Between steps {time} ms pass for each step of {milliseconds(step_ms)} ms{where}."

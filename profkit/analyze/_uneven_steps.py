@@ -1,6 +1,6 @@
 """Whether the time is that of steps, and one costs what the step time says."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from statistics import fmean
 from typing import Any
 
@@ -9,10 +9,13 @@ from profkit.analyze.shared.step_times import (
     BETWEEN_STEPS_BY_CALL,
     GROWTH,
 )
-from profkit.core.formatting import duration
+from profkit.core.formatting import counted, duration
 from profkit.core.result import Finding, Result
-from profkit.core.step_time import UNEVEN, is_mean_of_uneven
-from profkit.core.verdict import TIME_SHARE, Action, Evidence, Trust
+from profkit.core.step_time import UNEVEN, is_mean_of_uneven, unprofiled_mean
+from profkit.core.verdict import TIME_SHARE, Action, Confidence, Evidence, Trust
+
+SLOW_STEPS = "slow_steps"
+"""Evidence of an action on slow steps that were not traced: which part of the steps they are."""
 
 _MOST = 0.5
 _MUCH = 0.3
@@ -45,10 +48,50 @@ def beside_steps(steps: Result | None, *, memory_grows: bool) -> list[Action]:
     return sorted(found, key=lambda action: -action.gain_ms)
 
 
-def is_most(action: Action, steps: Result | None) -> bool:
-    """Say whether an action of `beside_steps` is about most of the time of the run."""
-    step = steps.metrics["step_time_ns"].value if steps else 0.0
-    return action.gain_ms * _NS_PER_MS >= _MOST / (1 - _MOST) * step
+def is_most(action: Action) -> bool:
+    """Say whether an action of `beside_steps` or `slow_steps` is about most of the time."""
+    share = float(action.evidence.get(TIME_SHARE, 0.0))
+    return share >= _MOST and action.confidence is not Confidence.LOW
+
+
+def time_in_some_steps(actions: Iterable[Action]) -> float:
+    """Return the share of the time that `actions` know to be spent in some steps alone."""
+    return sum(float(action.evidence.get(TIME_SHARE, 0.0)) for action in actions if action.in_steps)
+
+
+def slow_steps(
+    steps: Result | None, known: float, traced_ms: float, behaviour: Mapping[str, Any]
+) -> Iterator[Action]:
+    """Yield what to do where a few slow steps take much of the time, and were not looked at.
+
+    `known` is the share of the time of which it is known that it is spent in some steps alone. A
+    traced step of `traced_ms` that is as slow as the mean has what they do in it. One slow step may
+    be chance.
+    """
+    mean = unprofiled_mean(steps) if steps else None
+    if steps is None or mean is None:
+        return
+    usual = fmean(float(row["median_ns"]) for row in steps.tables["per_repeat"].records())
+    share = 1 - usual / mean.value
+    if share - known < _MUCH or traced_ms * _NS_PER_MS >= mean.value:
+        return
+    times = [float(row["step_time_ns"]) for row in steps.tables["clock"].records()]
+    slow = [time for time in times if time > UNEVEN * usual]
+    is_ended = bool(behaviour.get("workload", {}).get("stop_after"))
+    yield Action(
+        cause="",
+        title="Slow steps, none of them traced",
+        advice=(
+            f"{len(slow)} of {counted(len(times), 'unprofiled step')} took "
+            f"{duration(fmean(slow))}, the median {duration(usual)}: evaluation or logs, as a "
+            "rule. "
+            f"{'`--all` looks at all steps' if is_ended else '`+tool=py_spy` shows its lines'}."
+        ),
+        gain_ms=share * mean.value / _NS_PER_MS,
+        confidence=Confidence.MEDIUM if is_mean_of_uneven(mean) else Confidence.LOW,
+        evidence={TIME_SHARE: share, SLOW_STEPS: f"{len(slow)} of {len(times)}"},
+        source="https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
+    )
 
 
 def _between(steps: Result, step_ns: float) -> Iterator[Action]:

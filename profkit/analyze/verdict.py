@@ -24,6 +24,8 @@ from profkit.analyze._uneven_steps import (
     between_steps,
     growing_steps,
     is_most,
+    slow_steps,
+    time_in_some_steps,
     uneven_steps,
 )
 from profkit.analyze._worthwhile import (
@@ -153,11 +155,11 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     limiter = _limiter(mine, said, typical, spread, config)
     is_typical = limiter is _limiter(mine, said, typical, (), config)
     chosen = after_waits(in_order(worth, limiter), limiter, mine)[: config.actions]
+    if "machine" not in failed:
+        beside += slow_steps(unprofiled, time_in_some_steps(spread), traced_ms, behaviour)
     if "variation" in failed and not chosen and not beside:
         limiter = Limiter.UNSTABLE
-    if "steps" in failed and limiter is Limiter.CPU and _is_starting(mine, said, config):
-        limiter = Limiter.UNKNOWN
-    if "steps" in failed and limiter is Limiter.STRAGGLER and _starts(mine) > config.stalled:
+    if "steps" in failed and _is_start_up(limiter, mine, said, config):
         limiter = Limiter.UNKNOWN
     if limiter is Limiter.UNKNOWN:
         chosen = [record_more(_largest_unknown(mine), failed, behaviour)]
@@ -165,7 +167,7 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     doubts = () if is_last_recorded(stragglers, rows) else checks
     step = unprofiled.metrics.get("step_time_ns") if unprofiled else None
     step_ms = traced_ms if step is None else step.value / _NS_PER_MS
-    outside = [action for action in beside if is_most(action, unprofiled)]
+    outside = [action for action in beside if is_most(action)]
     chosen = with_those(beside, chosen, step_ms, traced_ms)[: config.actions]
     chosen = [_no_surer(_without_ranks(action, doubts), confidence) for action in chosen]
     outer, said_of_outer = of_time_outside(outside, step_ms)
@@ -294,11 +296,16 @@ def _no_surer(action: Action, recording: Confidence) -> Action:
     return replace(action, confidence=max(action.confidence, recording, key=order.index))
 
 
-def _is_starting(mine: Sequence[Cause], spoken: frozenset[str], config: Config) -> bool:
-    """Tell whether the CPU limits no steady step: one-off start-up is long, its Python is as well.
+def _is_start_up(
+    limiter: Limiter, mine: Sequence[Cause], spoken: frozenset[str], config: Config
+) -> bool:
+    """Tell whether what limits is one-off start-up, and not a steady step.
 
-    Not where other work of the CPU that is `spoken` of is long enough to limit it.
+    Where that is long, others wait for it, and its Python is start-up as well, unless other work of
+    the CPU that is `spoken` of is long enough to be the limiter.
     """
+    if limiter is not Limiter.CPU:
+        return limiter is Limiter.STRAGGLER and _starts(mine) > config.stalled
     others = sum(
         cause.share
         for cause in _leaves(mine)

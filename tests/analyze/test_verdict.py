@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -68,8 +69,9 @@ def on(times, *, imported="trace", **more):
     return judged(causes=causes(times, **more), imported=imported)
 
 
-def judged(*, imported="trace", **given):
-    return run(verdict.analyze, behaviour={"imported": imported}, **given).verdict
+def judged(*, imported="trace", stop_after=None, **given):
+    behaviour = {"imported": imported, "workload": {"stop_after": stop_after}}
+    return run(verdict.analyze, behaviour=behaviour, **given).verdict
 
 
 @pytest.mark.parametrize(
@@ -217,6 +219,52 @@ def test_what_runs_between_steps_is_named_only_where_it_is_much_of_that():
     assert found.headline == "Between steps 400 ms pass for each step of 100 ms."
     assert found.actions[0].place == ""
     assert "evaluation, checkpoints or logs, as a rule" in found.actions[0].advice
+
+
+def _with_slow_steps(slow, traced_ms=10, stop_after=None, checks=()):
+    """Return the verdict on a run with unprofiled steps of 10 ms, and some of 400 ms."""
+    ends = np.cumsum([0, *[10] * 50, *[400, 10, 10] * slow]) * 1_000_000
+    rows = [
+        {"step": step, "start_ns": start, "end_ns": end}
+        for step, (start, end) in enumerate(pairwise(ends.tolist()))
+    ]
+    timed = run(step_times.analyze, steps={"baseline": rows}, skip_first=0)
+    of_step = causes({"cpu_operators": traced_ms}, checks=checks)
+    return judged(causes=of_step, steps=timed, unprofiled=rows, stop_after=stop_after)
+
+
+def test_slow_steps_of_which_none_was_traced_are_the_answer_where_most_of_the_time_is_theirs():
+    found = _with_slow_steps(3)
+    assert found.limiter is Limiter.UNKNOWN
+    assert found.headline == "66% of the time is in 3 of 59 steps, none of them traced."
+    (action,) = found.actions
+    assert gain(action, found) == "up to 66% of the time less"
+    assert action.advice == (
+        "3 of 59 unprofiled steps took 400 ms, the median 10 ms: evaluation or logs, as a rule. "
+        "`+tool=py_spy` shows its lines."
+    )
+
+
+def test_a_program_that_was_ended_early_may_run_to_its_end_instead():
+    (action,) = _with_slow_steps(3, stop_after=20).actions
+    assert action.advice.endswith("`--all` looks at all steps.")
+
+
+def test_one_slow_step_may_be_chance():
+    found = _with_slow_steps(1)
+    assert found.limiter is Limiter.CPU
+    assert [action.confidence for action in found.actions] == [Confidence.LOW]
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        {"traced_ms": 40},  # what they do was traced
+        {"checks": [("machine", "false", "It was busy.", "")]},
+    ],
+)
+def test_nothing_is_said_of_slow_steps_that_were_looked_at_or_are_chance(known):
+    assert all("traced" not in action.title for action in _with_slow_steps(3, **known).actions)
 
 
 GROWTH = Finding(
