@@ -29,8 +29,8 @@ def between_steps(steps: Result | None) -> Iterator[Trust]:
     """Yield the check that fails if much of the time passes between steps."""
     if steps and (found := steps.metrics.get(BETWEEN_STEPS)):
         message = (
-            f"{found.value:.0%} of the time passes between steps, as in evaluation: the step time, "
-            "and all causes, leave that out."
+            f"{found.value:.0%} of the time passes between steps, as in evaluation: the step time "
+            "and its causes are of the rest."
         )
         yield Trust(check="between steps", passed=False, message=message)
 

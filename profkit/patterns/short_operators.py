@@ -18,10 +18,7 @@ _MOST_OF_ONE_NS = 100_000
 _LEAST_OPERATORS = 500
 _LEAST_SHARE = 0.25
 _MOSTLY = 0.5
-_FOR_LOOPS = (
-    ": compute all time steps, experts or samples in one, use a fused layer such as "
-    "`torch.nn.LSTM`, or compile the loop with `torch.compile`."
-)
+_FUSED = r"^aten::(lstm|gru|rnn_tanh|rnn_relu)$"
 
 
 @pattern(
@@ -56,7 +53,8 @@ def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Matc
         advice, of_python = f", {loop_advice(cpu_ops, beside)}", {}
         gain_ns = time(cpu_ops, inside(cpu_ops, beside))
     else:
-        advice, of_python = _FOR_LOOPS, {"python": _between_ns(cpu_ops, usual, step.slowdown)}
+        between_ns = _between_ns(cpu_ops, usual, step.slowdown)
+        advice, of_python = _of_loops(cpu_ops, between_ns / step.count), {"python": between_ns}
     count = per_step(chosen, step.count)
     return Match(
         cause="cpu_operators",
@@ -70,6 +68,16 @@ def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Matc
             "mean_ns": round(mean_ns),
             **(IS_UPDATE if is_update else {}),
         },
+    )
+
+
+def _of_loops(cpu_ops: pd.DataFrame, between_ns: float) -> str:
+    """Return what to do about a loop in which `between_ns` pass between operators in a step."""
+    between = f", and Python between them {duration(between_ns)}" if between_ns else ""
+    layer = "" if having(cpu_ops, _FUSED).any() else "use a fused layer such as `torch.nn.LSTM`, "
+    return (
+        f"{between}: compute all time steps, experts or samples in one, {layer}or compile the loop "
+        "with `torch.compile`."
     )
 
 

@@ -27,7 +27,12 @@ _TRAINING = rf"{MODEL}|torch/optim/|torch/utils/data/|torch/nn/utils/"
 _MANY, _SHORT_NS = 200, 100_000
 _MOSTLY, _ALMOST_ALL = 0.5, 0.95
 _FOR_MANY = "in a loop: call few on whole batches, with a further dimension or `torch.vmap`."
-_SELDOM = "Do this less often than in every step, or make it cheaper"
+_OF_LISTS = (
+    "that make tensors of lists or numbers: collect these in one array, and make one tensor of it."
+)
+_MAKING = r"^aten::(?:lift_fresh|detach_|to|empty)$"
+"""Operators of ``torch.tensor``."""
+_SELDOM = "Make this cheaper, or do it less often if not each step needs it"
 _ONCE = "Do this once, before the first request, or make it cheaper"
 _INSTEAD = {"json": "Pass arrays as bytes, or through a faster library for JSON"}
 """What to do about packages of Python that are slow, by their names."""
@@ -77,11 +82,11 @@ def match(
         are_many = count >= _MANY and spent.gain_ns < _SHORT_NS * there
         if _has_gradients(cpu_ops[lie_inside], cpu_ops) and not are_many:
             continue
-        is_update = are_many and _are_of_parameters(cpu_ops, chosen)
+        is_update = are_many and _are_mostly(chosen, of_parameters(cpu_ops))
         yield Match(
             cause=spent.cause,
             advice=f"{spent.place} calls {count:,} operators per step, short ones "
-            f"{loop_advice(cpu_ops, chosen) if is_update else _FOR_MANY}"
+            f"{loop_advice(cpu_ops, chosen) if is_update else _for_many(cpu_ops, chosen)}"
             if are_many
             else f"{_cheaper(most, trains(cpu_ops))}: {spent.place} runs outside of the calls of "
             f"modules, backward and optimizer{most and f', mostly in `{most}`'}.",
@@ -110,9 +115,13 @@ def _cheaper(most: str, is_training: bool) -> str:
     return _INSTEAD.get(most.partition(".")[0], _SELDOM if is_training else _ONCE)
 
 
-def _are_of_parameters(cpu_ops: pd.DataFrame, chosen: Chosen) -> bool:
-    beside = chosen & of_parameters(cpu_ops)
-    return bool(beside.sum() > _MOSTLY * chosen.sum())
+def _for_many(cpu_ops: pd.DataFrame, chosen: Chosen) -> str:
+    """Return what the many operators do that are `chosen`, and what to do instead."""
+    return _OF_LISTS if _are_mostly(chosen, having(cpu_ops, _MAKING)) else _FOR_MANY
+
+
+def _are_mostly(chosen: Chosen, of_kind: Chosen) -> bool:
+    return bool((chosen & of_kind).sum() > _MOSTLY * chosen.sum())
 
 
 def _has_gradients(ops: pd.DataFrame, cpu_ops: pd.DataFrame) -> bool:

@@ -184,8 +184,8 @@ def test_time_that_passes_between_steps_is_said_first():
     )
     assert found.confidence is Confidence.MEDIUM
     assert found.trust[0].message == (
-        "87% of the time passes between steps, as in evaluation: the step time, and all causes, "
-        "leave that out."
+        "87% of the time passes between steps, as in evaluation: the step time and its causes are "
+        "of the rest."
     )
 
 

@@ -181,7 +181,7 @@ def test_a_sparse_table_keeps_an_optimizer_that_takes_its_gradients(optimizer, w
     [
         ("deep_copies", "before the first request", "AveragedModel"),
         ("images_in_the_main_process", "a pool of processes", "num_workers=4"),
-        ("work_beside_the_model", "before the first request", "less often than in every step"),
+        ("work_beside_the_model", "before the first request", "less often if not each step"),
     ],
 )
 def test_a_server_is_advised_as_one(name, of_server, of_training):
@@ -191,6 +191,20 @@ def test_a_server_is_advised_as_one(name, of_server, of_training):
     for ops, words in ((served, of_server), (trained, of_training)):
         (match,) = found(patterns()[name], **given | {"cpu_ops": ops})
         assert words in match.advice
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (("aten::lift_fresh", "aten::to", "aten::cos"), "make one tensor of it."),
+        (("aten::cos", "aten::to", "aten::add"), "`torch.vmap`."),
+    ],
+)
+def test_tensors_made_of_lists_one_by_one_are_made_of_one_array(names, words):
+    given = examples("work_beside_the_model").FOUND
+    ops = [op(n, names[n % 3]) | span(20_000 + 9 * n, 20_005 + 9 * n) for n in range(600)]
+    (match,) = found(patterns()["work_beside_the_model"], **given | {"cpu_ops": ops})
+    assert match.advice.endswith(words)
 
 
 @pytest.mark.parametrize("is_next", [True, False])
