@@ -76,7 +76,7 @@ def in_order(worth: Sequence[Action], limiter: Limiter) -> list[Action]:
     if ordered and ordered[0].gain_ms < most:
         largest = max(worth, key=lambda action: action.gain_ms)
         is_alike = order(ordered[0])[0] == order(largest)[0]
-        why = "as it is more certain" if is_alike else f"as the step is {limiter}"
+        why = "as more certain than the next" if is_alike else f"as the step is {limiter}"
         ordered[0] = replace(ordered[0], title=f"{ordered[0].title} (first, {why})")
     return ordered
 

@@ -642,7 +642,7 @@ def test_what_is_sure_comes_before_what_is_not_and_gains_up_to_twice_as_much():
     sure, unsure = match("python", 20), match("cpu_operators", 38, confidence="low")
     found = on(times, matches=[unsure, sure])
     assert [one.gain_ms for one in found.actions] == [20, 38]
-    assert found.actions[0].title.endswith(" (first, as it is more certain)")
+    assert found.actions[0].title.endswith(" (first, as more certain than the next)")
     more = match("cpu_operators", 42, confidence="low")
     assert [one.gain_ms for one in on(times, matches=[more, sure]).actions] == [42, 20]
 

@@ -137,7 +137,7 @@ def _of_steps(seen: Seen) -> Iterator[Trust]:
         yield Trust(check="steps", passed=False, message=message)
         return
     steps, repeats = len(by_step), rows["repeat"].nunique()
-    message = f"{counted(steps, 'steady step')} in {counted(repeats, 'repeat')}"
+    message = f"{counted(steps, 'steady step')} traced in {counted(repeats, 'repeat')}"
     if first := seen.periods.one_off_ns:
         longest = f"{'up to ' if len(first) > 1 else ''}{duration(max(first.values()))}"
         message += f"; {counted(len(first), 'slow first step')} ({longest}) left out"
@@ -146,7 +146,7 @@ def _of_steps(seen: Seen) -> Iterator[Trust]:
     yield Trust(check="steps", passed=steps > 1, message=f"{message}.")
     variation = float(by_step.std(ddof=0) / by_step.mean()) if by_step.mean() else 0.0
     if steps == _FEWEST_COMPARED and variation <= _MOST_VARIATION:
-        message = "Two steady steps are too few to say how much they vary."
+        message = "Two traced steps are too few to say how much they vary."
         yield Trust(check=_FEW_STEPS, passed=False, message=message)
     elif steps >= _FEWEST_COMPARED:
         yield Trust(
