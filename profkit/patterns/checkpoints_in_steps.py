@@ -26,7 +26,7 @@ def match(
     return Match(
         cause=spent.cause,
         advice="Save less often, or beside training with "
-        "`torch.distributed.checkpoint.async_save`, which copies to pinned memory first.",
+        "`torch.distributed.checkpoint.async_save`, which copies the state and goes on.",
         gain_ns=spent.gain_ns,
         place=spent.place,
         also=spent.also,
