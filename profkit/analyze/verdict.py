@@ -1,6 +1,5 @@
 """Verdict: what limits a step, what to do about it, and how sure that is."""
 
-import itertools
 import json
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -137,17 +136,15 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     traced_ms = causes.metrics["step_ms"].value - overhead_ms
     mine = [_cause(row, traced_ms) for row in rows if row["rank"] == rank]
     mine = with_late_rank(mine, rows, rank, stragglers, others.flops)
-    of_steps = (
-        between_steps(unprofiled),
-        growing_steps(unprofiled),
-        uneven_steps(unprofiled, loads_data=any("loading_data" in one.id for one in mine)),
-    )
-    checks = [*itertools.chain(*of_steps), *map(_trust, _rows(causes, "trust"))]
+    matches = _rows(causes, "matches")
+    known = time_in_some_steps(matches)
+    of_steps = _of_steps(unprofiled, known, mine)
+    checks = [*of_steps, *map(_trust, _rows(causes, "trust"))]
     silent = {silenced for check in checks for silenced in check.silences}
     spoken = [cause for cause in mine if not silent & set(names.parts_of(cause.id))]
     typical = {row["id"]: row["median_ms"] for row in rows if row["rank"] == rank}
     failed = {check.check for check in checks if not check.passed}
-    found = with_known_causes(_fitting(_rows(causes, "matches"), failed), mine)
+    found = with_known_causes(_fitting(matches, failed), mine)
     unsure = (config.small_if_busy if "machine" in failed else config.small) * traced_ms
     worth = worthwhile(spoken, found, config.small * traced_ms, unsure)
     spread = [action for action in worth if action.in_steps]
@@ -156,7 +153,7 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     is_typical = limiter is _limiter(mine, said, typical, (), config)
     chosen = after_waits(in_order(worth, limiter), limiter, mine)[: config.actions]
     if "machine" not in failed:
-        beside += slow_steps(unprofiled, time_in_some_steps(spread), traced_ms, behaviour)
+        beside += slow_steps(unprofiled, known, traced_ms, behaviour)
     if "variation" in failed and not chosen and not beside:
         limiter = Limiter.UNSTABLE
     if "steps" in failed and _is_start_up(limiter, mine, said, config):
@@ -192,6 +189,14 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
 
 def _rows(result: Result, name: str) -> list[dict[str, Any]]:
     return result.tables[name].records() if name in result.tables else []
+
+
+def _of_steps(steps: Result | None, known: float, causes: Sequence[Cause]) -> Iterator[Trust]:
+    """Yield the checks of unprofiled steps."""
+    loads_data = any("loading_data" in cause.id for cause in causes)
+    yield from between_steps(steps)
+    yield from growing_steps(steps)
+    yield from uneven_steps(steps, known, loads_data=loads_data)
 
 
 def _fitting(matches: Iterable[dict[str, Any]], failed: Container[str]) -> list[dict[str, Any]]:
