@@ -7,6 +7,8 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os.path import normpath
 from pathlib import Path
@@ -145,7 +147,7 @@ class PythonSamples:
         while not self._is_done and self._looks < _MOST:
             # From here to the sleep the program's threads cannot run Python.
             began = time.thread_time()
-            self._look(sys._current_frames())  # noqa: SLF001 - documented
+            self._look(_current_frames())
             self._looks += 1
             cost = time.thread_time() - began + _HANDOVER_S
             self._cost_s += cost
@@ -207,14 +209,15 @@ class PythonSamples:
     def _positions(self, frame: FrameType | None) -> tuple[Position, ...]:
         """Return where the frames are, from the innermost, of which the outermost may lack."""
         found: list[Position] = []
-        if frame is not None and frame.f_code is PythonSamples._collected.__code__:
-            frame = frame.f_back
-        while frame is not None and len(found) < _DEEPEST:
-            code = frame.f_code
-            # A code that lives cannot lend its `id` to another one.
-            self._codes[id(code)] = code
-            found.append((id(code), frame.f_lasti))
-            frame = frame.f_back
+        with _no_collection():
+            if frame is not None and frame.f_code is PythonSamples._collected.__code__:
+                frame = frame.f_back
+            while frame is not None and len(found) < _DEEPEST:
+                code = frame.f_code
+                # A code that lives cannot lend its `id` to another one.
+                self._codes[id(code)] = code
+                found.append((id(code), frame.f_lasti))
+                frame = frame.f_back
         return tuple(found)
 
     def _labels(self, stack: tuple[Position, ...]) -> list[str]:
@@ -246,6 +249,27 @@ class PythonSamples:
         elif self._collecting_since and len(self._sampled.pauses) < _MOST:
             self._sampled.pauses.append((self._collecting_since, now))
             self._collecting_since = 0
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Let no collection of garbage begin meanwhile.
+
+    Python 3.11 makes frames when they are asked for, which may begin one. What that calls lets the
+    thread go on whose frames they are: one that has ended by then is read all the same, a crash.
+    """
+    is_collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_collecting:
+            gc.enable()
+
+
+def _current_frames() -> dict[int, FrameType]:
+    with _no_collection():
+        return sys._current_frames()  # noqa: SLF001 - documented
 
 
 def _line(code: CodeType, instruction: int) -> int:

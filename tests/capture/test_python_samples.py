@@ -4,6 +4,7 @@ import dis
 import gc
 import json
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -190,3 +191,34 @@ def test_what_was_never_begun_ends_quietly(tmp_path):
     samples.end()
     samples.write(tmp_path / "a.json")
     assert json.loads((tmp_path / "a.json").read_text())["stacks"] == []
+
+
+WALKED = """
+import gc, threading, time
+from profkit.capture._python_samples import PythonSamples, _current_frames
+
+def deep(left):
+    return left and deep(left - 1)
+
+def work():
+    while not ended:
+        deep(400)
+
+ended, samples = False, PythonSamples()
+thread = threading.Thread(target=work)
+thread.start()
+gc.callbacks.append(lambda *_: time.sleep(1e-4))
+gc.set_threshold(7)
+for _ in range(20_000):
+    samples._positions(_current_frames()[thread.ident])
+print(gc.isenabled())
+ended = True
+thread.join()
+"""
+
+
+def test_frames_that_end_while_a_collection_lets_their_thread_go_on_are_no_crash():
+    """In a process of its own, which Python 3.11 ended with signal 11."""
+    command = [sys.executable, "-c", WALKED]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert (result.returncode, result.stdout) == (0, "True\n")
