@@ -100,7 +100,7 @@ def _between(steps: Result, step_ns: float) -> Iterator[Action]:
     if found := steps.metrics.get(BETWEEN_STEPS):
         title = f"{'Most' if found.value >= _MOST else 'Much'} of the time passes between steps"
         largest = _largest_between(steps)
-        place, call = (str(largest.get(name, "")) for name in ("place", "call"))
+        place, call, line = (str(largest.get(name, "")) for name in ("place", "call", "line"))
         what = (
             f"`{call}` takes {largest['share']:.0%} of that"
             if call
@@ -112,7 +112,8 @@ def _between(steps: Result, step_ns: float) -> Iterator[Action]:
             title=title,
             place=place,
             advice=(
-                f"{what}: do it less often, or make it cheaper."
+                f"{what}: do it less often, or make it cheaper"
+                f"{f', most of it in {line}' if line else ''}."
                 f"{'' if place else ' `+tool=py_spy` shows its lines.'}"
             ),
             gain_ms=step_ns * found.value / (1 - found.value) / _NS_PER_MS,

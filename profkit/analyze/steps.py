@@ -144,7 +144,7 @@ def _what_runs_between(between: _Rows, samples: _Rows) -> dict[str, tuple[str, p
         return {}
     spent_ns = between.groupby("stack", observed=True)["spent_ns"]
     apart = calls_apart(spent_ns.sum(), samples["stack"].value_counts())
-    rows = pd.DataFrame(apart, columns=["place", "call", "share"])
+    rows = pd.DataFrame(apart, columns=["place", "call", "share", "line"])
     return {"What runs between steps": (BETWEEN_STEPS_BY_CALL, rows)}
 
 

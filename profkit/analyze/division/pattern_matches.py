@@ -210,9 +210,10 @@ def _with_seldom_calls(
 
 
 def _match(call: SeldomCall) -> Match:
+    line = f": most of it is in {call.apart.line}" if call.apart.line else ""
     return Match(
         cause=PYTHON,
-        advice="Do it less often, or make it cheaper.",
+        advice=f"Do it less often, or make it cheaper{line}.",
         gain_ns=call.apart.spent_ns,
         place=call.apart.place,
         confidence=Confidence.MEDIUM,

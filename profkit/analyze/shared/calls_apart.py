@@ -1,7 +1,7 @@
 """What a program calls at some times alone, as between steps or in a few of them, and how long."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ _BUILT_IN = "<built-in "
 _WRAPPERS = ("torch/utils/_contextlib.py", "torch/_compile.py", "torch/_dynamo/", "contextlib.py")
 _MODULE = "torch/nn/modules/module.py"
 _MODEL = "model(...)"
+_MOSTLY = 0.5
 _LESS = 0.1
 """A frame is one of other times as well where its part of them is at least this part of that of
 these: where the same lines train and evaluate, the forward pass is a third of the steps, say, and
@@ -41,6 +42,9 @@ class CallApart:
 
     stacks: frozenset[str]
     """Those that were seen."""
+
+    line: str
+    """Innermost line of the program below `place` that has most of it; empty if none has."""
 
     frames: frozenset[str]
     """Of these, the frames that are not of other times: of an evaluation, not the model."""
@@ -72,6 +76,7 @@ def calls_apart(there: "pd.Series[Any]", elsewhere: "pd.Series[Any]") -> list[Ca
             spent_ns=(spent_ns := sum(times.values())),
             share=spent_ns / whole,
             stacks=frozenset(times),
+            line=_line_below(key[0], times),
             frames=frozenset(inside[key]),
         )
         for key, times in found.items()
@@ -88,6 +93,22 @@ def _place_and_call(frames: list[str], at: int) -> tuple[str, str]:
     above = (place for place in range(at, -1, -1) if not is_foreign(frames[place]))
     place = next(above, at)
     return frames[place], _called(frames[place + 1 :])
+
+
+def _line_below(place: str, stacks: Mapping[str, float]) -> str:
+    """Return the innermost of the program's lines below `place` that most of the time is in."""
+    spent_ns: defaultdict[str, float] = defaultdict(float)
+    depth: dict[str, int] = {}
+    for stack, ns in stacks.items():
+        frames = _frames(stack)
+        below = frames[frames.index(place) + 1 :]
+        own = [frame for frame in below if not is_foreign(frame)]
+        depth |= {frame: at for at, frame in enumerate(own)}
+        for frame in {*own}:
+            spent_ns[frame] += ns
+    least_ns = _MOSTLY * sum(stacks.values())
+    lines = [frame for frame, ns in spent_ns.items() if ns > least_ns]
+    return max(lines, key=depth.__getitem__, default="")
 
 
 def _frames(stack: str) -> list[str]:

@@ -86,3 +86,14 @@ def test_lines_that_train_and_evaluate_are_of_steps():
 
 def test_nothing_that_was_seen_is_no_row():
     assert by_call([]) == []
+
+
+@pytest.mark.parametrize(("elsewhere", "line"), [(20, "net.py(5): forward"), (60, "")])
+def test_the_line_that_most_of_a_call_is_in_is_the_innermost_of_the_program(elsewhere, line):
+    layer = "torch/nn/modules/linear.py(125): forward"
+    call = ("train.py(12): main", "eval.py(7): run")
+    times = {(*call, "net.py(5): forward", layer): 60, ("train.py(12): main", "a.py(1): b"): 1}
+    times |= {("train.py(12): main", "eval.py(8): run"): elsewhere}
+    made = pd.Series({";".join(frames): ns for frames, ns in times.items()}, dtype=float)
+    found = calls_apart(made, pd.Series({LOOP: 1.0}))
+    assert [row.line for row in found if row.call == "eval.run"] == [line]
