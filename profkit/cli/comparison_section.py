@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import asdict
 
 import pandas as pd
 
@@ -17,6 +18,10 @@ def section(comparison: Comparison) -> Result:
     tables = {"metrics": _metrics(comparison), "pairs": _pairs(comparison)}
     if comparison.why.step_time is not None:
         tables["why"] = _why(comparison.why.step_time)
+    if comparison.why.in_some_steps:
+        rows = pd.DataFrame(map(asdict, comparison.why.in_some_steps))
+        title = "What is done in some steps alone, as a mean of all steps"
+        tables["in_some_steps"] = table(rows, title=title)
     decisive = ", ".join(map(str, comparison.decisive))
     reasons = [decisive] if decisive else []
     return Result(

@@ -9,6 +9,9 @@ import pytest
 
 from profkit.analyze import steps
 from profkit.cli import main
+from profkit.cli.comparison import compared_runs
+from profkit.cli.comparison_section import section
+from profkit.cli.explained import explained
 from profkit.cli.measured_run import measured, result_of
 from profkit.cli.run_folders import RunFolder, run_named
 from profkit.core.errors import InputError
@@ -82,6 +85,10 @@ def test_a_call_in_a_few_steps_is_compared_though_the_median_step_does_not_show_
         "  33.3 ms (8 of 96) -> 8.33 ms (2 of 96)  train.evaluate, train.py(9): main"
     )
     assert lines[at + 2].startswith("why, from 10 to 10 ms per step")
+    sides = [measured(run_named(name)) for name in ("one", "two")]
+    comparison = replace(compared_runs(*sides, band=0.01), why=explained(*sides))
+    (row,) = section(comparison).tables["in_some_steps"].records()
+    assert (row["before_steps"], row["after_ms"]) == ("8 of 96", pytest.approx(400 / 48))
 
 
 def test_an_average_that_differs_from_what_show_prints_is_named(folder, capsys):
