@@ -79,6 +79,8 @@ def slow_steps(
         return
     times = [float(row["step_time_ns"]) for row in steps.tables["clock"].records()]
     slow = [time for time in times if time > UNEVEN * usual]
+    if not slow:  # there was no room for them in the table
+        return
     is_ended = bool(behaviour.get("workload", {}).get("stop_after"))
     yield Action(
         cause="",
