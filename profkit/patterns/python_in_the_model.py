@@ -1,4 +1,4 @@
-"""Python in the model: functions inside forward or backward that call few operators, as hooks."""
+"""Python in the model: hooks, and other functions inside it that call few operators."""
 
 import re
 
@@ -14,11 +14,13 @@ from profkit.patterns._python_calls import (
     outermost,
     spent_on_cpu,
 )
-from profkit.patterns._rows import having, within
+from profkit.patterns._rows import Chosen, having, within
 from profkit.patterns.base import Match, Step, pattern
 
 _MOST_OPERATORS = 0.2
-_SELDOM = "do it less often than in every step, or "
+_SELDOM = "do it less often, if not each step needs it, or "
+_MOSTLY = 0.5
+_OF_MODEL = rf": forward$|{MODEL}"
 _FORWARD = re.compile(r": forward$")
 """The model itself, which every step needs."""
 
@@ -36,7 +38,10 @@ def match(
     causes: pd.DataFrame,
     step: Step,
 ) -> Match | None:
-    """Find the function of the program inside the model that takes most time without operators."""
+    """Find the function of the program inside the model that takes most time without operators.
+
+    Or with them, if it is a hook, which modules call beside their forward.
+    """
     model = python_calls[outermost(python_calls, having(python_calls, MODEL))]
     if len(kernels) or model.empty:
         return None
@@ -46,11 +51,15 @@ def match(
         held = {spent.cause: spent.gain_ns - sum(spent.also.values()), **spent.also}
         of_python = sum(ns for cause, ns in held.items() if cause.startswith("python"))
         is_python = of_python >= (1 - _MOST_OPERATORS) * spent.gain_ns
-        if is_python and spent.gain_ns >= least_ns(step):
+        is_hook = not is_python and _are_hooks(python_calls, calls)
+        if (is_python or is_hook) and spent.gain_ns >= least_ns(step):
+            rarely = "" if _FORWARD.search(spent.place) else _SELDOM
             return Match(
                 cause=spent.cause,
-                advice=f"{spent.place} runs inside the model and calls few operators: "
-                f"{'' if _FORWARD.search(spent.place) else _SELDOM}use operators on whole tensors.",
+                advice=f"{spent.place} is in a hook of modules: {_SELDOM}compute less in it."
+                if is_hook
+                else f"{spent.place} runs inside the model and calls few operators: "
+                f"{rarely}use operators on whole tensors.",
                 gain_ns=spent.gain_ns,
                 place=spent.place,
                 confidence=Confidence.MEDIUM,
@@ -58,3 +67,24 @@ def match(
                 evidence={"calls_per_step": round(int(calls.sum()) / step.count, 1)},
             )
     return None
+
+
+def _are_hooks(python_calls: pd.DataFrame, calls: Chosen) -> bool:
+    """Tell whether modules make the `calls`, and no forward, nor module, runs in them."""
+    callers = python_calls["call"][having(python_calls, MODEL)]
+    by_modules = python_calls["caller"][calls].isin(callers)
+    of_model = having(python_calls, _OF_MODEL)
+    return bool(
+        by_modules.mean() > _MOSTLY and not (_with_callees(python_calls, calls) & of_model).any()
+    )
+
+
+def _with_callees(python_calls: pd.DataFrame, calls: Chosen) -> Chosen:
+    """Choose the `calls` and all that they call: of samples, callers may last no longer."""
+    found = calls
+    while True:
+        callers = python_calls["call"][found]
+        more = found | python_calls["caller"].isin(callers).to_numpy(bool)
+        if (more == found).all():
+            return found
+        found = more

@@ -207,6 +207,27 @@ def test_tensors_made_of_lists_one_by_one_are_made_of_one_array(names, words):
     assert match.advice.endswith(words)
 
 
+@pytest.mark.parametrize(
+    ("inside", "is_hook"),
+    [
+        ((), True),
+        (("net.py(9): forward",), False),  # what wraps a forward is the model
+        ((work_beside_the_model.MODEL,), False),
+    ],
+)
+def test_a_hook_that_computes_is_named_as_one(inside, is_hook):
+    given = examples("python_in_the_model").PASSED["it computes"]
+    calls = [
+        row | {"caller": 1 if row["name"] == python_in_the_model.HOOK else -1}
+        for row in given["python_calls"]
+    ]
+    under = {"call": 9, "caller": 2, "charged_ns": 0}
+    calls += [python(2_000, 31_000, name) | under for name in inside]
+    matches = found(patterns()["python_in_the_model"], **given | {"python_calls": calls})
+    assert [match.gain_ns for match in matches] == [90_000] * is_hook
+    assert all("train.py(9): record is in a hook of modules" in one.advice for one in matches)
+
+
 @pytest.mark.parametrize("is_next", [True, False])
 def test_workers_that_ended_with_an_epoch_were_started_anew_for_the_next(is_next):
     loader = workers_restarted.LOADER
