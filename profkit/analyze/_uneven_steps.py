@@ -62,16 +62,17 @@ def time_in_some_steps(matches: Iterable[Mapping[str, Any]]) -> float:
 
 
 def slow_steps(
-    steps: Result | None, known: float, traced_ms: float, behaviour: Mapping[str, Any]
+    steps: Result | None, known: float, traced_ms: float, behaviour: Mapping[str, Any], *, gpu: bool
 ) -> Iterator[Action]:
     """Yield what to do where a few slow steps take much of the time, and were not looked at.
 
-    `known` is the share of the time of which it is known that it is spent in some steps alone. A
-    traced step of `traced_ms` that is as slow as the mean has what they do in it. One slow step may
-    be chance.
+    Without a `gpu`, all steps of a program that was not ended early were. `known` is the share of
+    the time of which it is known that it is spent in some steps alone. A traced step of `traced_ms`
+    that is as slow as the mean has what they do in it. One slow step may be chance.
     """
     mean = unprofiled_mean(steps) if steps else None
-    if steps is None or mean is None:
+    is_ended = bool(behaviour.get("workload", {}).get("stop_after"))
+    if steps is None or mean is None or not (gpu or is_ended):
         return
     usual = fmean(float(row["median_ns"]) for row in steps.tables["per_repeat"].records())
     share = 1 - usual / mean.value
@@ -81,7 +82,6 @@ def slow_steps(
     slow = [time for time in times if time > UNEVEN * usual]
     if not slow:  # there was no room for them in the table
         return
-    is_ended = bool(behaviour.get("workload", {}).get("stop_after"))
     yield Action(
         cause="",
         title="Slow steps, none of them traced",
@@ -89,7 +89,7 @@ def slow_steps(
             f"{len(slow)} of {counted(len(times), 'unprofiled step')} took "
             f"{duration(fmean(slow))}, the median {duration(usual)}: evaluation or logs, as a "
             "rule. "
-            f"{'`--all` looks at all steps' if is_ended else '`+tool=py_spy` shows its lines'}."
+            f"{'`+tool=py_spy` shows its lines' if gpu else '`--all` looks at all steps'}."
         ),
         gain_ms=share * mean.value / _NS_PER_MS,
         confidence=Confidence.MEDIUM if is_mean_of_uneven(mean) else Confidence.LOW,

@@ -153,7 +153,8 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     is_typical = limiter is _limiter(mine, said, typical, (), config)
     chosen = after_waits(in_order(worth, limiter), limiter, mine)[: config.actions]
     if "machine" not in failed:
-        beside += slow_steps(unprofiled, known, traced_ms, behaviour)
+        on_gpu = any(cause.id.startswith("gpu_") for cause in mine)
+        beside += slow_steps(unprofiled, known, traced_ms, behaviour, gpu=on_gpu)
     if "variation" in failed and not chosen and not beside:
         limiter = Limiter.UNSTABLE
     if "steps" in failed and _is_start_up(limiter, mine, said, config):

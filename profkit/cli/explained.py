@@ -63,9 +63,11 @@ def explained(before: MeasuredRun, after: MeasuredRun) -> Why:
     )
     seldom = _in_some_steps(causes[0], causes[1]) if causes[0] and causes[1] else ()
     times = [unprofiled_ms(run) for run in (before, after)]
-    both = (before, after)
-    if seldom and any(is_mean_of_uneven(run.metrics.get(METRICS["step_time"])) for run in both):
-        # The causes are those of other steps than these means.
+    are_means = {
+        is_mean_of_uneven(run.metrics.get(METRICS["step_time"])) for run in (before, after)
+    }
+    if (seldom and True in are_means) or len(are_means) > 1:
+        # The causes are those of other steps than these means, and no mean goes with a median.
         times = []
     timed = (times[0], times[1]) if times and all(times) else None
     return Why(

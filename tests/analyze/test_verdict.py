@@ -221,7 +221,7 @@ def test_what_runs_between_steps_is_named_only_where_it_is_much_of_that():
     assert "evaluation, checkpoints or logs, as a rule" in found.actions[0].advice
 
 
-def _with_slow_steps(slow, traced_ms=10, stop_after=None, checks=()):
+def _with_slow_steps(slow, traced_ms=10, stop_after=20, checks=(), works="cpu_operators"):
     """Return the verdict on a run with unprofiled steps of 10 ms, and some of 400 ms."""
     ends = np.cumsum([0, *[10] * 50, *[400, 10, 10] * slow]) * 1_000_000
     rows = [
@@ -229,7 +229,7 @@ def _with_slow_steps(slow, traced_ms=10, stop_after=None, checks=()):
         for step, (start, end) in enumerate(pairwise(ends.tolist()))
     ]
     timed = run(step_times.analyze, steps={"baseline": rows}, skip_first=0)
-    of_step = causes({"cpu_operators": traced_ms}, checks=checks)
+    of_step = causes({works: traced_ms}, checks=checks)
     return judged(causes=of_step, steps=timed, unprofiled=rows, stop_after=stop_after)
 
 
@@ -241,13 +241,13 @@ def test_slow_steps_of_which_none_was_traced_are_the_answer_where_most_of_the_ti
     assert gain(action, found) == "up to 66% of the time less"
     assert action.advice == (
         "3 of 59 unprofiled steps took 400 ms, the median 10 ms: evaluation or logs, as a rule. "
-        "`+tool=py_spy` shows its lines."
+        "`--all` looks at all steps."
     )
 
 
-def test_a_program_that_was_ended_early_may_run_to_its_end_instead():
-    (action,) = _with_slow_steps(3, stop_after=20).actions
-    assert action.advice.endswith("`--all` looks at all steps.")
+def test_slow_steps_of_a_gpu_are_looked_at_by_lines():
+    (action,) = _with_slow_steps(3, stop_after=None, works="gpu_computing").actions
+    assert action.advice.endswith("`+tool=py_spy` shows its lines.")
 
 
 def test_one_slow_step_may_be_chance():
@@ -260,6 +260,7 @@ def test_one_slow_step_may_be_chance():
     "known",
     [
         {"traced_ms": 40},  # what they do was traced
+        {"stop_after": None},  # all steps were looked at
         {"checks": [("machine", "false", "It was busy.", "")]},
     ],
 )

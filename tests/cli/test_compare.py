@@ -91,6 +91,18 @@ def test_a_call_in_a_few_steps_is_compared_though_the_median_step_does_not_show_
     assert (row["before_steps"], row["after_ms"]) == ("8 of 96", pytest.approx(400 / 48))
 
 
+def test_a_mean_and_a_median_are_no_ends_of_what_causes_explain(folder, capsys):
+    for second, (name, every) in enumerate((("one", 12), ("two", 5))):
+        leave_uneven(folder, name, every, second=second)
+        path = folder / "results/runs" / name
+        found = result_of(RunFolder(path), "causes")
+        tables = {key: of for key, of in found.tables.items() if key != "matches"}
+        leave_result(path, "causes", replace(found, tables=tables))
+    lines = compared(capsys)
+    assert any(line.startswith("why, from 10 to 10 ms per traced step") for line in lines)
+    assert not any("overhead" in line for line in lines)
+
+
 def test_an_average_that_differs_from_what_show_prints_is_named(folder, capsys):
     noisy = np.array([80, 100, 100, 100, 100, 160])
     leave_run(folder, "one", 100 * STEADY)
