@@ -56,7 +56,7 @@ def is_most(action: Action) -> bool:
 
 
 def time_in_some_steps(matches: Iterable[Mapping[str, Any]]) -> float:
-    """Return the share of the time that rows of `matches` know to be spent in some steps alone."""
+    """Return the share of the time that is spent in some steps only, from rows of `matches`."""
     found = (json.loads(row["evidence"]) for row in matches if row["in_steps"])
     return sum(float(evidence.get(TIME_SHARE, 0.0)) for evidence in found)
 
@@ -66,9 +66,9 @@ def slow_steps(
 ) -> Iterator[Action]:
     """Yield what to do where a few slow steps take much of the time, and were not looked at.
 
-    Without a `gpu`, all steps of a program that was not ended early were. `known` is the share of
-    the time of which it is known that it is spent in some steps alone. A traced step of `traced_ms`
-    that is as slow as the mean has what they do in it. One slow step may be chance.
+    Without a `gpu`, all steps were looked at unless the program was ended early. `known` is the
+    share of the time that is known to be spent in some steps only. If a traced step, of
+    `traced_ms`, is as slow as the mean, slow steps were traced. One slow step may be chance.
     """
     mean = unprofiled_mean(steps) if steps else None
     is_ended = bool(behaviour.get("workload", {}).get("stop_after"))
@@ -161,7 +161,7 @@ def growing_steps(steps: Result | None) -> Iterator[Trust]:
 def uneven_steps(steps: Result | None, known: float, *, loads_data: bool) -> Iterator[Trust]:
     """Yield the check that fails if unprofiled steps take far more, or less, than the median one.
 
-    Not where most of the difference is `known`, the share of the time in some steps alone.
+    It passes where most of the difference is `known`: the share of the time in some steps only.
     The batches of several DataLoader workers arrive together: of two workers, each second step
     waits for twice the time that a step takes, and the others do not wait.
     """

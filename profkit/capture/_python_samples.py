@@ -255,8 +255,8 @@ class PythonSamples:
 def _no_collection() -> Iterator[None]:
     """Let no collection of garbage begin meanwhile.
 
-    Python 3.11 makes frames when they are asked for, which may begin one. What that calls lets the
-    thread go on whose frames they are: one that has ended by then is read all the same, a crash.
+    Python 3.11 makes a frame object when it is asked for, which may begin a collection. Callbacks
+    of that let other threads run: a frame that ends meanwhile is still read, and the process dies.
     """
     is_collecting = gc.isenabled()
     gc.disable()

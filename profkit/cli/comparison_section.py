@@ -20,7 +20,7 @@ def section(comparison: Comparison) -> Result:
         tables["why"] = _why(comparison.why.step_time)
     if comparison.why.in_some_steps:
         rows = pd.DataFrame(map(asdict, comparison.why.in_some_steps))
-        title = "What is done in some steps alone, as a mean of all steps"
+        title = "Work in some steps only, mean over all steps"
         tables["in_some_steps"] = table(rows, title=title)
     decisive = ", ".join(map(str, comparison.decisive))
     reasons = [decisive] if decisive else []

@@ -29,7 +29,7 @@ _OF_TIME = frozenset({"step_time", "throughput", "energy"})
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DoneInSomeSteps:
-    """What one of two runs, or both, do in some steps alone, and the median step leaves out."""
+    """Work that one run, or both, do in some steps only, so that the median step leaves it out."""
 
     title: str
     """What it is, or the name of the call."""
@@ -39,7 +39,7 @@ class DoneInSomeSteps:
 
     before_ms: float
     after_ms: float
-    """Time that it takes of all steps, divided by their number."""
+    """Its time, as a mean over all steps."""
 
     before_steps: str
     after_steps: str
@@ -154,7 +154,7 @@ def unprofiled_ms(run: MeasuredRun) -> dict[int, float]:
 def lines(why: Why) -> Iterator[str]:
     """Yield what is done in some steps alone, and the largest bars of each waterfall."""
     if why.in_some_steps:
-        yield "in some steps alone, as a mean of all steps:"
+        yield "in some steps only, mean over all steps:"
     for one in why.in_some_steps[:_BARS]:
         times = " -> ".join(
             f"{milliseconds(ms)} ms{f' ({steps})' if steps else ''}"

@@ -32,9 +32,9 @@ def is_mean_of_uneven(metric: Metric | None) -> bool:
 def unprofiled_mean(steps: Result) -> Metric | None:
     """Return the mean of the unprofiled steps, with that of each repeat; None if there are none.
 
-    It is one of uneven steps also where too few are slow to be what one costs, but take much of the
-    time, as those with an evaluation in them: one slow step in a repeat may be chance. Where it is
-    that in one of two runs, the means of both are what can be compared.
+    It is the mean of uneven steps also where a few slow ones, such as those with an evaluation,
+    take much of the time. The longest of each repeat does not count, as it may be chance. Where
+    steps of one run are uneven, the means of both runs are compared.
     """
     metric = steps.metrics.get(_KEY)
     rows = steps.tables["per_repeat"].records() if "per_repeat" in steps.tables else []
@@ -78,7 +78,7 @@ def _way(title: str) -> str:
 def of_one_statistic(steps: Mapping[str, Result]) -> dict[str, Result]:
     """Return runs, with the means of unprofiled steps as step times where those of one are uneven.
 
-    In one whose steps were not timed so, they remain as they are.
+    A run without unprofiled steps stays as it is.
     """
     means = {run: unprofiled_mean(result) for run, result in steps.items()}
     if not any(map(is_mean_of_uneven, means.values())):

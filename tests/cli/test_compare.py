@@ -80,7 +80,7 @@ def test_a_call_in_a_few_steps_is_compared_though_the_median_step_does_not_show_
     lines = compared(capsys)
     assert any(line.startswith("step time 43.3 ms -> 18.3 ms: faster, -57.7%") for line in lines)
     assert "  (means of uneven steps; `profkit show` prints 10 ms -> 10 ms)" in lines
-    at = lines.index("in some steps alone, as a mean of all steps:")
+    at = lines.index("in some steps only, mean over all steps:")
     assert lines[at + 1] == (
         "  33.3 ms (8 of 96) -> 8.33 ms (2 of 96)  train.evaluate, train.py(9): main"
     )
