@@ -8,14 +8,13 @@ from typing import Any
 
 import yaml
 
-from profkit.capture.harness.machine import software_and_hardware
 from profkit.core import progress_events
 from profkit.core.atomic_write import write_atomically
 from profkit.core.capture_record import read_capture
 from profkit.core.sealed_json import sealed
 
 # Facts that captures made at other times, or on other machines, may not share.
-_MERGED = ("machine", "versions", "environment", "script", "git")
+_MERGED = ("machine", "versions", "packages", "environment", "script", "git")
 _CAPTURE_FACTS = (
     *("tool", "repeat", "attempt", "status", "reason"),
     *("started", "ended", "elapsed_s", "exit_code", "command", "tool_commands"),
@@ -43,7 +42,7 @@ def main(argv: Sequence[str]) -> None:
 
 def _manifest(about: dict[str, Any], captures: Sequence[Path]) -> dict[str, Any]:
     records = [read_capture(path) for path in captures]
-    merged = {name: _shared([record.get(name, {}) for record in records]) for name in _MERGED}
+    merged = {name: _shared(name, [record.get(name, {}) for record in records]) for name in _MERGED}
     return {
         "schema_version": 1,
         **about,
@@ -53,16 +52,20 @@ def _manifest(about: dict[str, Any], captures: Sequence[Path]) -> dict[str, Any]
         "ended": max((record["ended"] for record in records if "ended" in record), default=""),
         "cwd": str(Path.cwd()),
         **merged,
-        "packages": software_and_hardware.packages(),
         "captures": [{key: record.get(key) for key in _CAPTURE_FACTS} for record in records],
     }
 
 
-def _shared(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the facts that all captures share; where they differ, the list of values."""
+def _shared(kind: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the facts that all captures share; where they differ, the list of values.
+
+    What a capture does not state, as the version of another tool, is no difference; a variable
+    that one of them had not is.
+    """
     merged: dict[str, Any] = {}
     for name in dict.fromkeys(name for part in parts for name in part):
-        values = [part.get(name) for part in parts]
+        stating = [part for part in parts if name in part or kind == "environment"]
+        values = [part.get(name) for part in stating]
         distinct = [value for index, value in enumerate(values) if value not in values[:index]]
         merged[name] = distinct[0] if len(distinct) == 1 else distinct
     return merged

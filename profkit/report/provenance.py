@@ -67,7 +67,7 @@ def listings(run: result_tree.Run) -> tuple[view.Listing, ...]:
             for name, state in (run.manifest.get("git") or {}).items()
             if isinstance(state, dict) and "diff" in state
         },
-        "All packages": "\n".join(f"{name} {version}" for name, version in packages.items()),
+        "All packages": "\n".join(f"{name} {cell_value(of)}" for name, of in packages.items()),
     }
     return tuple(view.Listing(title=title, text=text) for title, text in texts.items() if text)
 

@@ -17,7 +17,7 @@ from typing import NoReturn
 from profkit import marks
 from profkit.capture.base import Rank, Tool, Wrapper
 from profkit.capture.harness import tool_supervisor
-from profkit.capture.harness.ranks import rank_files
+from profkit.capture.harness.ranks import rank_files, software
 from profkit.capture.harness.ranks.clock import StepClock
 from profkit.capture.harness.ranks.collective_timeouts import extend_timeouts
 from profkit.capture.harness.ranks.coordinates import CoordinatesListener
@@ -89,6 +89,7 @@ def observe(spec: Spec, rank: Rank, tool: Tool) -> None:
     has_markers = tool.opens_step_ranges and is_profiled
     coordinates = CoordinatesListener(rank, spec.parallel, lambda: extend_timeouts(spec, tool))
     sources = SourcesListener(spec, rank, OpenedFiles())
+    software.write(spec.folder, rank)
     with ExitStack() as parts:
         recorder = parts.enter_context(
             recording(spec.raw_folder, rank, tool, is_profiled=is_profiled)

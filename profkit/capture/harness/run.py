@@ -177,9 +177,8 @@ def _write_record(job: Job, about: dict[str, Any], ranks: Sequence[Rank]) -> Non
         **({"raw": raw} if (raw := scratch.record(out)) else {}),
         **({"chosen_ranks": job.spec.chosen} if job.spec.chosen else {}),
         **sources.described(out, begun_ns, job.environment, job.added_variables),
+        **software_and_hardware.described(job.tool, out, job.launcher),
         "files": capture_json.files(out),
-        "machine": software_and_hardware.machine(),
-        "versions": software_and_hardware.versions(job.tool),
         "environment_added": sorted(job.added_variables),
         **git_state.described(job.spec.workload),
     }

@@ -24,7 +24,7 @@ from profkit.capture.harness.followed import process_record
 from profkit.capture.harness.followed.process_record import ProcessRank, ProcessRecord
 from profkit.capture.harness.followed.request import FollowRequest, from_environment
 from profkit.capture.harness.foreground import ENDED_EARLY
-from profkit.capture.harness.ranks import rank_files
+from profkit.capture.harness.ranks import rank_files, software
 from profkit.capture.harness.ranks.clock import StepClock
 from profkit.capture.harness.ranks.collective_timeouts import extend_timeouts
 from profkit.capture.harness.ranks.coordinates import CoordinatesListener
@@ -144,6 +144,7 @@ class FollowedProcess:
         self.rank = self.record.as_rank()
         last_words.hand_over(self.spec.folder, self.spec.token, self.rank)
         self._write_record()
+        software.write(self.spec.folder, self.rank)
         # Whatever imported torch, this thread makes the model.
         self.step_hooks.thread = threading.get_ident()
         spec, tool = self.spec, self.request.tool

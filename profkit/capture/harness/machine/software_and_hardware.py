@@ -1,9 +1,6 @@
 """Software and hardware of this machine, which measured numbers depend on."""
 
-import importlib.metadata
-import importlib.util
 import platform
-import runpy
 import socket
 from pathlib import Path
 from typing import Any
@@ -11,11 +8,12 @@ from typing import Any
 import psutil
 
 from profkit.capture._core_usage import usable_cores
-from profkit.capture.base import Tool
+from profkit.capture.base import Tool, Wrapper, distribution_version
 from profkit.capture.harness.machine import nvml
+from profkit.capture.harness.ranks.software import Software, collect
+from profkit.capture.launchers.base import RankLauncher
 
 _DISTRIBUTIONS = (
-    "profkit",
     "torch",
     "numpy",
     "nvtx",
@@ -24,27 +22,41 @@ _DISTRIBUTIONS = (
     "accelerate",
     "transformers",
 )
+_NCCL = ("nvidia-nccl-cu13", "nvidia-nccl-cu12", "nvidia-nccl-cu11")
 
 
-def versions(tool: Tool) -> dict[str, str]:
-    """Return the versions of the profiler and of each important distribution."""
-    installed = {tool.profiler_name(): tool.version()} if tool.version() else {}
-    for name in _DISTRIBUTIONS:
-        try:
-            installed[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return installed
+def described(tool: Tool, out: Path, launcher: RankLauncher) -> dict[str, Any]:
+    """Return the fields of the record of the capture in `out` on the machine and what ran there.
+
+    Of a command that has not said what it runs with, nothing is known of that.
+    """
+    own = None if launcher.finds_ranks else Software.of_this_process()
+    software = collect(out) or own
+    own_versions = {"profkit": distribution_version("profkit")}
+    if isinstance(tool, Wrapper):
+        own_versions[tool.profiler_name()] = tool.version()
+    versions = (_versions(tool, software) if software else {}) | own_versions
+    return {
+        "machine": {**hardware(), **(_of_machine(software) if software else {})},
+        "versions": {name: version for name, version in versions.items() if version},
+        "packages": software.packages if software else {},
+    }
 
 
-def packages() -> dict[str, str]:
-    """Return the version of every distribution that is installed; takes about 1 ms for each."""
-    distributions = importlib.metadata.distributions()
-    found = {distribution.name: distribution.version for distribution in distributions}
-    return dict(sorted(found.items(), key=lambda item: item[0].lower()))
+def _versions(tool: Tool, software: Software) -> dict[str, str]:
+    return {name: software.version(name) for name in (tool.profiler_name(), *_DISTRIBUTIONS)}
 
 
 def machine() -> dict[str, Any]:
+    """Return `hardware`, and the Python, CUDA and NCCL of this process; "" for missing ones."""
+    return {**hardware(), **_of_machine(Software.of_this_process())}
+
+
+def _of_machine(software: Software) -> dict[str, str]:
+    return {"python": software.python, **software.builds, "nccl": _nccl(software)}
+
+
+def hardware() -> dict[str, Any]:
     """Return the hardware and drivers of this machine; sizes in bytes, "" for missing ones.
 
     The NVIDIA GPUs are those of `nvml.devices`.
@@ -55,7 +67,6 @@ def machine() -> dict[str, Any]:
     return {
         "hostname": socket.gethostname(),
         "os": platform.platform(),
-        "python": platform.python_version(),
         "cpu": _cpu(),
         "cpu_count": usable_cores(),
         "memory_bytes": psutil.virtual_memory().total,
@@ -64,8 +75,6 @@ def machine() -> dict[str, Any]:
         "driver": "",
         "cuda_driver": "",
         **driver,
-        **_torch_builds(),
-        "nccl": _nccl(),
     }
 
 
@@ -83,25 +92,9 @@ def _cpu() -> str:
     return platform.processor() or platform.machine()
 
 
-def _torch_builds() -> dict[str, str]:
-    """Return the CUDA or HIP version of torch's build, without importing it, which takes 1 s."""
-    spec = importlib.util.find_spec("torch")
-    if spec is None or spec.origin is None:
-        return {"cuda": ""}
-    version = runpy.run_path(str(Path(spec.origin).with_name("version.py")))
-    builds = {"cuda": version.get("cuda") or ""}
-    return builds | ({"hip": version["hip"]} if version.get("hip") else {})
-
-
-def _nccl() -> str:
+def _nccl(software: Software) -> str:
     """Return the version of the NCCL that is installed for torch; "" if it is built in or absent.
 
     Only torch itself knows the one built in, and importing it takes seconds.
     """
-    names = ("nvidia-nccl-cu13", "nvidia-nccl-cu12", "nvidia-nccl-cu11")
-    for name in names:
-        try:
-            return importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return ""
+    return next(filter(None, map(software.version, _NCCL)), "")

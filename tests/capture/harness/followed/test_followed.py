@@ -96,7 +96,8 @@ def test_ranks_that_the_program_starts_itself_are_found(followed):
     assert (made.labels, made.steps) == (["rank0_dp0_tp0_pp0", "rank1_dp1_tp0_pp0"], [3, 3])
     by = {"launched_by": "multiprocessing", "numbered_by": "torch.distributed"}
     assert made.found.facts == {"world_size": 2, **by}
-    assert made.names == [f"{label}.{kind}" for label in made.labels for kind in KINDS]
+    of_each = [f"{label}.{kind}" for label in made.labels for kind in KINDS]
+    assert made.names == [f"{made.labels[0]}.software.json", *of_each]
 
 
 @pytest.mark.parametrize("way", ["fork", "forkserver"])
