@@ -20,7 +20,7 @@ from profkit.workloads.runtime import command_words
 _INPUT = 0
 _OF_HOSTS = {"launcher.nnodes", "launcher.across", "launcher.hosts"}
 _ENOUGH_STEPS = 20
-_ENOUGH_S = 0.5
+_ENOUGH_S = 2.0
 """Steps after which the program is ended: some to warm up, those that are recorded, and others to
 compare their time with."""
 
@@ -88,7 +88,7 @@ def _offers(args: argparse.Namespace) -> Iterator[str]:
         yield "more: --thorough repeats it, and records the memory of each layer and allocation"
     if not args.all:
         yield (
-            f"after {_ENOUGH_STEPS} steps, and half a second of them, a program is ended:"
+            f"after {_ENOUGH_STEPS} steps, and two seconds of them, a program is ended:"
             " --all lets it run to its end,\nand shows what it does seldom, as evaluation"
         )
 

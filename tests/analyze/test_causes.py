@@ -578,6 +578,7 @@ def test_what_is_seen_only_in_long_steps_after_the_trace_is_found_in_those(saved
     for row in saving:
         assert row["covered_ms"] == pytest.approx(2 * 2.7 / 9, rel=0.02)
         assert row["place"] == "train.py(9): keep"
+        assert [*json.loads(row["evidence"])] == ["time_share"], "no count of calls in each step"
 
 
 def test_a_call_that_no_pattern_knows_is_found_in_the_steps_that_make_it():

@@ -262,5 +262,5 @@ def test_each_check_has_words_for_a_terminal():
 def test_steps_that_are_much_shorter_with_the_profiler_are_those_of_another_run(ratio, check):
     (found,) = failed(**slowed(ratio)).values()
     assert found.check == check
-    said = f"{ratio:.2f} times as long with the profiler: the two runs differ."
+    said = f"{ratio:.2f} times as long with the profiler: {trust._DIFFERENT}."
     assert found.message.endswith(said)

@@ -32,7 +32,7 @@ def test_a_command_is_profiled_once_with_one_tool_and_ended_early(plan):
     assert made.run_settings.repeats == 1
     assert run.behaviour["workload"]["command"] == "python train.py '--name=a b,c'"
     assert run.behaviour["workload"]["stop_after"] == 20
-    assert run.behaviour["workload"]["stop_after_s"] == 0.5
+    assert run.behaviour["workload"]["stop_after_s"] == 2.0
     assert run.behaviour["world_size"] == 1
     assert run.name.startswith("train-")
 

@@ -29,6 +29,7 @@ from profkit.patterns import patterns
 from profkit.patterns.base import CAUSE_COLUMNS, CHARGED, Match, Pattern, Step, worthwhile
 from profkit.tables.tree_paths import SEPARATOR
 
+_PER_STEP = "calls_per_step"
 _NS_PER_MS = 1e6
 _OPS = "cpu_ops"
 _MOSTLY = 0.5
@@ -130,7 +131,9 @@ def _row(name: str, match: Match, step: Step, in_steps: str = "") -> dict[str, A
     pattern, ns_per_ms = patterns().get(name), step.count * _NS_PER_MS
     evidence = match.evidence
     if in_steps:
-        evidence = {**evidence, TIME_SHARE: match.gain_ns / (ns_per_ms * step.ms)}
+        # How often in a step says nothing of what most steps have not.
+        evidence = {name: of for name, of in evidence.items() if name != _PER_STEP}
+        evidence[TIME_SHARE] = match.gain_ns / (ns_per_ms * step.ms)
     return {
         "pattern": name,
         "title": pattern.title if pattern else "",

@@ -34,6 +34,7 @@ _FEW_ROWS = 0.01
 _BUSY = re.compile(r"other processes|other virtual machines|clock")
 _OF_GPU = re.compile(r"of GPU \d")
 _REPEAT = "repeat on an idle machine"
+_DIFFERENT = "the two runs differ, `--again` records both anew"
 _ENOUGH_STEPS = 3
 _FEWEST_COMPARED = 2
 _FEW_STEPS = "few steps"
@@ -347,5 +348,5 @@ def _of_surroundings(seen: Seen) -> Iterator[Trust]:
             passed=1 - _MOST_CHANCE <= slowdown.value <= 1 + _MOST_OVERHEAD,
             message=f"The same steps take {said} with the profiler"
             f"{'; that may be chance' if may_be_chance else ''}"
-            f"{': the two runs differ' if slowdown.value < 1 - _MOST_CHANCE else ''}.",
+            f"{f': {_DIFFERENT}' if slowdown.value < 1 - _MOST_CHANCE else ''}.",
         )
