@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from profkit.analyze.base import ByTool, analysis
@@ -69,8 +70,7 @@ def analyze(
     if TRACER in timed and clocked is not None and len(clocked):
         timed[TRACER] = clocked.merge(timed[TRACER][_STEP], on=_STEP)
     taxes = {
-        tool: _slowdowns(*_comparable(rows, steps[BASELINE], config.skip_first))
-        for tool, rows in timed.items()
+        tool: _slowdowns(rows, steps[BASELINE], config.skip_first) for tool, rows in timed.items()
     }
     known = {tool: rows for tool, rows in taxes.items() if len(rows)}
     reason = "no step of it is in the same repeat of the baseline"
@@ -90,31 +90,40 @@ def analyze(
     )
 
 
-def _comparable(
-    rows: pd.DataFrame, base: pd.DataFrame, skip_first: int
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the steps that count of a tool and of the baseline, with their `step_time_ns`.
-
-    A tool that recorded a few first steps may have none after those that are slow in the baseline:
-    then these count as well, in both.
-    """
-    steady = with_step_times(rows, skip_first), with_step_times(base, skip_first)
-    if len(steady[0].merge(steady[1], on=_STEP)):
-        return steady
-    return without_first(rows, skip_first), without_first(base, skip_first)
-
-
 _MEASURES = ["steps", "median_ns", "baseline_ns", "slowdown_ratio"]
 
 
-def _slowdowns(rows: pd.DataFrame, base: pd.DataFrame) -> pd.DataFrame:
-    """Return for each rank and repeat of a tool its median step time over the baseline's."""
-    # Steps differ: a tool that records a few of them is compared on the same few.
-    both = rows.merge(base[["rank", "step"]].drop_duplicates(), on=["rank", "step"])
-    matched = base.merge(rows[["rank", "step"]].drop_duplicates(), on=["rank", "step"])
-    times = both.groupby(["rank", "repeat"], observed=True)["step_time_ns"]
+def _slowdowns(rows: pd.DataFrame, base: pd.DataFrame, skip_first: int) -> pd.DataFrame:
+    """Return for each rank and repeat of a tool its median step time over the baseline's.
+
+    A tool that recorded a few first steps may have none after those that are slow in the baseline.
+    They may be so in both, as the program is, or in the baseline alone, as the machine was: the
+    tool's are compared with the same steps or with the later ones, whichever they are more like.
+    """
+    recorded, steady = with_step_times(rows, skip_first), with_step_times(base, skip_first)
+    if len(recorded.merge(steady, on=_STEP)):
+        return _over(*_matched(recorded, steady))
+    recorded, every = without_first(rows, skip_first), without_first(base, skip_first)
+    same, later = _over(*_matched(recorded, every)), _over(recorded, steady)
+    made = [found for found in (same, later) if len(same) and len(found)]
+    return min(made, key=_distance, default=same)
+
+
+def _distance(slowdowns: pd.DataFrame) -> float:
+    return float(np.log(slowdowns["slowdown_ratio"]).abs().median())
+
+
+def _matched(rows: pd.DataFrame, base: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the steps that both have: steps differ, and a tool records a few of them."""
+    key = ["rank", "step"]
+    return rows.merge(base[key].drop_duplicates()), base.merge(rows[key].drop_duplicates())
+
+
+def _over(rows: pd.DataFrame, base: pd.DataFrame) -> pd.DataFrame:
+    """Return for each rank and repeat of both the median of `rows` over that of `base`."""
+    times = rows.groupby(["rank", "repeat"], observed=True)["step_time_ns"]
     result = times.agg(steps="size", median_ns="median").reset_index()
-    baseline = matched.groupby(["rank", "repeat"], observed=True)["step_time_ns"].median()
+    baseline = base.groupby(["rank", "repeat"], observed=True)["step_time_ns"].median()
     result = result.merge(baseline.rename("baseline_ns").reset_index(), on=["rank", "repeat"])
     result["slowdown_ratio"] = result["median_ns"] / result["baseline_ns"]
     return result[(result["baseline_ns"] > 0) & (result["median_ns"] > 0)]
@@ -154,7 +163,8 @@ def _tables(slowdowns: Mapping[str, Ratio], by_repeat: pd.DataFrame) -> dict[str
         "by_repeat": table(
             by_repeat[["tool", "rank", "repeat", *_MEASURES]],
             title="Slowdown by tool, rank and repeat",
-            note="Medians over the steps that tool and baseline both have.",
+            note="Medians over the steps that tool and baseline both have, or over others of the"
+            " baseline where these were slow in it alone.",
         ),
     }
 

@@ -34,12 +34,12 @@ from profkit.analyze._worthwhile import (
     with_those,
     worthwhile,
 )
-from profkit.analyze.base import Behaviour, analysis
+from profkit.analyze.base import Behaviour, Recordings, analysis
 from profkit.analyze.division import gpu, names
 from profkit.analyze.division.cpu_threads import PYTHON, START_UP
 from profkit.analyze.division.periods import SINGLE_STEPS
 from profkit.analyze.division.profiler_overhead import OVERHEAD
-from profkit.analyze.division.trust import FAR_STEPS
+from profkit.analyze.division.trust import FAR_STEPS, MACHINE, of_machine
 from profkit.analyze.shared.step_times import UnprofiledSteps
 from profkit.core.result import Result
 from profkit.core.settings import Settings
@@ -47,7 +47,7 @@ from profkit.core.verdict import Action, Cause, Confidence, Limiter, Trust, Verd
 
 _NS_PER_MS = 1e6
 _OF_IDLE_MACHINES = ("idle_cores",)
-_STEADY_CHECKS = ("steps", "variation", "machine", FAR_STEPS)
+_STEADY_CHECKS = ("steps", "variation", MACHINE, FAR_STEPS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,6 +80,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a result)
     kernel_verdict: Result | None,
     stragglers: Result | None,
     flops: Result | None,
+    recordings: Recordings,
     behaviour: Behaviour,
     config: Config,
 ) -> Result:
@@ -98,6 +99,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a result)
             stragglers=stragglers,
             flops=flops,
             memory_grows=memory is not None and memory.is_growing,
+            recordings=recordings,
         )
         timed = _of_time(causes, others, behaviour, config)
     elif memory or kernels:
@@ -125,6 +127,8 @@ class _Others:
     stragglers: Result | None
     flops: Result | None
     memory_grows: bool
+    recordings: Recordings
+    """That of the unprofiled capture."""
 
 
 def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Config) -> Verdict:
@@ -138,21 +142,20 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     mine = with_late_rank(mine, rows, rank, stragglers, others.flops)
     matches = _rows(causes, "matches")
     known = time_in_some_steps(matches)
-    of_steps = _of_steps(unprofiled, known, mine)
-    checks = [*of_steps, *map(_trust, _rows(causes, "trust"))]
+    checks = _checks(causes, others, known, mine)
     silent = {silenced for check in checks for silenced in check.silences}
     spoken = [cause for cause in mine if not silent & set(names.parts_of(cause.id))]
     typical = {row["id"]: row["median_ms"] for row in rows if row["rank"] == rank}
     failed = {check.check for check in checks if not check.passed}
     found = with_known_causes(_fitting(matches, failed), mine)
-    unsure = (config.small_if_busy if "machine" in failed else config.small) * traced_ms
+    unsure = (config.small_if_busy if MACHINE in failed else config.small) * traced_ms
     worth = worthwhile(spoken, found, config.small * traced_ms, unsure)
     spread = [action for action in worth if action.in_steps]
     said = frozenset(cause.id for cause in spoken)
     limiter = _limiter(mine, said, typical, spread, config)
     is_typical = limiter is _limiter(mine, said, typical, (), config)
     chosen = after_waits(in_order(worth, limiter), limiter, mine)[: config.actions]
-    if "machine" not in failed:
+    if MACHINE not in failed:
         on_gpu = any(cause.id.startswith("gpu_") for cause in mine)
         beside += slow_steps(unprofiled, known, traced_ms, behaviour, gpu=on_gpu)
     if "variation" in failed and not chosen and not beside:
@@ -192,17 +195,24 @@ def _rows(result: Result, name: str) -> list[dict[str, Any]]:
     return result.tables[name].records() if name in result.tables else []
 
 
-def _of_steps(steps: Result | None, known: float, causes: Sequence[Cause]) -> Iterator[Trust]:
-    """Yield the checks of unprofiled steps."""
-    loads_data = any("loading_data" in cause.id for cause in causes)
-    yield from between_steps(steps)
-    yield from growing_steps(steps)
-    yield from uneven_steps(steps, known, loads_data=loads_data)
+def _checks(causes: Result, others: _Others, known: float, mine: Sequence[Cause]) -> list[Trust]:
+    """Return the checks of unprofiled steps, and those of the traced ones."""
+    steps = others.unprofiled
+    loads_data = any("loading_data" in cause.id for cause in mine)
+    traced = [*map(_trust, _rows(causes, "trust"))]
+    machine = [] if any(one.check == MACHINE for one in traced) else of_machine(others.recordings)
+    return [
+        *between_steps(steps),
+        *growing_steps(steps),
+        *uneven_steps(steps, known, loads_data=loads_data),
+        *machine,
+        *traced,
+    ]
 
 
 def _fitting(matches: Iterable[dict[str, Any]], failed: Container[str]) -> list[dict[str, Any]]:
     """Return the matches without advice that a busy machine makes wrong: others need the cores."""
-    unfit = _OF_IDLE_MACHINES if "machine" in failed else ()
+    unfit = _OF_IDLE_MACHINES if MACHINE in failed else ()
     return [row for row in matches if row["pattern"] not in unfit]
 
 

@@ -17,6 +17,7 @@ _LONGEST_NAME, _MOST_SPACES = 60, 4
 """Of a kernel, which some libraries give names of hundreds of characters."""
 _TO_MINUTES = len("2026-01-01T10:00")
 # Of terminals, such as ESC and, of eight bits, CSI; ends of lines; directions of writing.
+_STYLE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")
 _CONTROL_WITHIN_LINES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")
 _FORMS = re.compile(r"\[(?:(?P<one>[^][|]*)\|)?(?P<several>[^][|]*)\]")
@@ -110,9 +111,15 @@ def without_arguments(name: str) -> str:
     return f"{name[: name.rfind('_', 0, _LONGEST_NAME) + 1] or name[:_LONGEST_NAME]}*"
 
 
+def without_styles(text: str) -> str:
+    """Return a text without the sequences by which a terminal changes colours, fonts or titles."""
+    return _STYLE.sub("", text)
+
+
 def without_controls(text: str, *, keeps_lines: bool = False) -> str:
-    """Return a text of a stranger's with a space for characters that a terminal would obey.
+    """Return a text of a stranger's without styles, and a space for what else terminals obey.
 
     `keeps_lines` leaves tabs and ends of lines.
     """
-    return (_CONTROL_WITHIN_LINES if keeps_lines else _CONTROL).sub(" ", text)
+    control = _CONTROL_WITHIN_LINES if keeps_lines else _CONTROL
+    return control.sub(" ", without_styles(text))

@@ -545,20 +545,26 @@ SAVES = "train.py(4): main;train.py(9): keep;torch/serialization.py(966): save"
 OTHERWISE = ("train.py(3): main", "train.py(3): main", "train.py(4): main;train.py(9): keep")
 
 
-def with_long_steps(lines, traced="train.py(3): main;torch/nn.py(1): forward"):
+def with_long_steps(
+    lines, traced="train.py(3): main;torch/nn.py(1): forward", *, queued_us=0, period_us=20
+):
     """Return the matches in Python in 9 steps of 1 or 3 ms, most of which is at a line of a kind.
 
     Those of the first kind are short, each third one is of the second, and the last of the third.
-    Two steps before them were traced.
+    Two steps before them were traced. In each long one the thread has no core for `queued_us`.
     """
     samples = sampled(range(0, 1100, 20), "train.py(3): main;torch/nn.py(1): forward")
     samples += sampled(range(1100, 2000, 20), traced)
-    start, after = 2000, []
+    start, after, waited_us = 2000, [], 0
     for number, kind in enumerate([0, 0, 1, 0, 0, 1, 0, 0, 2]):
         end = start + (3000 if kind else 1000)
         after.append(step(start, end, 9 + number) | {"rank": 0, "repeat": 0})
-        samples += sampled(range(start, start + 300, 20), "train.py(3): main")
-        samples += sampled(range(start + 300, end, 20), lines[kind])
+        samples += sampled(range(start, start + 300, period_us), "train.py(3): main")
+        times = range(start + 300, end, period_us)
+        for at, row in enumerate(sampled(times, lines[kind])):
+            waits = waited_us + (queued_us * at // len(times) if kind else 0)
+            samples.append(row | {"queued_ns": waits * US})
+        waited_us += queued_us if kind else 0
         start = end
     steps = [{key: value for key, value in row.items() if key != "samples"} for row in after]
     made = divided(**CPU, samples=samples, sampled_steps=steps)
@@ -588,6 +594,35 @@ def test_a_call_that_no_pattern_knows_is_found_in_the_steps_that_make_it():
     assert row["in_steps"] == "3 of 9"
     assert row["covered_ms"] == pytest.approx(3 * 2.7 / 9, rel=0.02)
     assert json.loads(row["evidence"])["time_share"] == pytest.approx(3 * 2.7 / 15, rel=0.02)
+
+
+ROLLS = "train.py(4): main;rl.py(9): rollout;rl.py(7): act"
+
+
+@pytest.mark.parametrize(("queued_us", "count"), [(300, 1), (700, 0)])
+def test_steps_that_other_work_made_long_show_nothing_of_what_the_program_does(queued_us, count):
+    assert len(with_long_steps(["train.py(3): main", ROLLS, ROLLS], queued_us=queued_us)) == count
+
+
+def test_what_few_looks_at_other_steps_did_not_see_may_be_chance():
+    lines = ["train.py(3): main", ROLLS, ROLLS]
+    assert with_long_steps(lines, period_us=300)
+    assert not with_long_steps(lines, period_us=1500)
+
+
+@pytest.mark.parametrize(
+    ("frames", "count"),
+    [
+        ("torch/optim/optimizer.py(533): wrapper;torch/optim/adam.py(238): step", 0),
+        ("torch/optim/lr_scheduler.py(13): wrapper;torch/optim/optimizer.py(5): wrapper", 0),
+        ("accelerate/accelerator.py(2): backward;torch/_tensor.py(625): backward", 0),
+        ("torch/optim/swa_utils.py(289): update_parameters;<built-in function lerp>", 1),
+        ("rl.py(9): inner_loop;torch/optim/adam.py(238): step", 1),
+    ],
+)
+def test_a_phase_that_each_step_has_is_not_of_some_alone(frames, count):
+    called = f"train.py(4): main;{frames}"
+    assert len(with_long_steps(["train.py(3): main", called, called])) == count
 
 
 def test_a_pattern_goes_before_the_call_if_it_knows_most_of_it():

@@ -55,6 +55,12 @@ def test_first_steps_count_where_a_tool_recorded_no_others():
     assert result.metrics["nsys_slowdown_ratio"].value == 1.5
 
 
+def test_a_tool_is_not_compared_with_steps_that_the_machine_made_slow_in_the_baseline_alone():
+    base = table(*[(0, 0, step, 2000 if step < 3 else 20) for step in range(1, 20)])
+    result = run({"baseline": base, "nsys": table((0, 0, 1, 24), (0, 0, 2, 24))})
+    assert result.metrics["nsys_slowdown_ratio"].value == 1.2
+
+
 def test_the_interval_is_that_of_the_pairs_of_repeats():
     """The same machine is twice as slow in every repeat as in the one before: it cancels."""
     base = table(*[(0, repeat, 1, 1000 * 2**repeat) for repeat in range(3)])

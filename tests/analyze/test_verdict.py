@@ -10,6 +10,7 @@ import pytest
 
 from profkit.analyze import steps as step_times
 from profkit.analyze import verdict
+from profkit.analyze.base import Recording
 from profkit.analyze.shared.step_times import BETWEEN_STEPS
 from profkit.core.result import Abstention, Finding, Metric, Result, Severity, Table, table
 from profkit.core.verdict import Confidence, Limiter, MemoryVerdict
@@ -221,7 +222,7 @@ def test_what_runs_between_steps_is_named_only_where_it_is_much_of_that():
     assert "evaluation, checkpoints or logs, as a rule" in found.actions[0].advice
 
 
-def _with_slow_steps(slow, traced_ms=10, stop_after=20, checks=(), works="cpu_operators"):
+def _with_slow_steps(slow, works="cpu_operators", traced_ms=10, warnings=(), **given):
     """Return the verdict on a run with unprofiled steps of 10 ms, and some of 400 ms."""
     ends = np.cumsum([0, *[10] * 50, *[400, 10, 10] * slow]) * 1_000_000
     rows = [
@@ -229,8 +230,9 @@ def _with_slow_steps(slow, traced_ms=10, stop_after=20, checks=(), works="cpu_op
         for step, (start, end) in enumerate(pairwise(ends.tolist()))
     ]
     timed = run(step_times.analyze, steps={"baseline": rows}, skip_first=0)
-    of_step = causes({works: traced_ms}, checks=checks)
-    return judged(causes=of_step, steps=timed, unprofiled=rows, stop_after=stop_after)
+    of_step = causes({works: traced_ms}, checks=given.pop("checks", ()))
+    given = {"stop_after": 20, "recordings": {"baseline": Recording(warnings=warnings)}, **given}
+    return judged(causes=of_step, steps=timed, unprofiled=rows, **given)
 
 
 def test_slow_steps_of_which_none_was_traced_are_the_answer_where_most_of_the_time_is_theirs():
@@ -256,12 +258,27 @@ def test_one_slow_step_may_be_chance():
     assert [action.confidence for action in found.actions] == [Confidence.LOW]
 
 
+BUSY = "other processes took more than 10% of the CPUs' time; see conditions in capture.json"
+
+
+@pytest.mark.parametrize(
+    "checks", [(), [("machine", "false", "The machine was busy while it was traced.", "")]]
+)
+def test_that_the_machine_was_busy_in_the_unprofiled_run_is_said_once(checks):
+    found = _with_slow_steps(3, checks=checks, warnings=(BUSY,))
+    said = [check.message for check in found.trust if check.check == "machine"]
+    busy = "Other processes took more than 10% of the CPUs' time: repeat on an idle machine."
+    assert said == ([message for *_, message, _ in checks] or [busy])
+    assert found.confidence is Confidence.LOW
+
+
 @pytest.mark.parametrize(
     "known",
     [
         {"traced_ms": 40},  # what they do was traced
         {"stop_after": None},  # all steps were looked at
         {"checks": [("machine", "false", "It was busy.", "")]},
+        {"warnings": (BUSY,)},
     ],
 )
 def test_nothing_is_said_of_slow_steps_that_were_looked_at_or_are_chance(known):

@@ -67,3 +67,16 @@ def test_a_long_text_is_cut_to_its_ends_with_what_is_left_out():
 @pytest.mark.parametrize(("numbers", "text"), [((3,), "pair 3"), ((1, 3), "pairs 1, 3")])
 def test_things_are_named_by_their_numbers(numbers, text):
     assert formatting.numbered("pair", numbers) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("\x1b[1mdo those steps\x1b[0m.", "do those steps."),
+        ("\x1b[38;5;196mred\x1b[m", "red"),
+        ("\x1b]0;a title\x07text\x1b]8;;https://example.org\x1b\\link", "textlink"),
+        ("a\x1bcb\x08", "a cb "),
+    ],
+)
+def test_styles_of_a_terminal_leave_nothing_behind(text, said):
+    assert formatting.without_controls(text) == said

@@ -47,6 +47,13 @@ def test_and_not_where_it_does_not_apply(name, why):
     assert found(patterns()[name], **examples(name).PASSED[why]) == ()
 
 
+def test_a_tokenizer_of_the_programs_own_is_one():
+    given = examples("tokenizer_in_the_loop").FOUND
+    own = [python(0, 90_000, "bpe.py(30): encode")]
+    (match,) = found(patterns()["tokenizer_in_the_loop"], **given | {"python_calls": own})
+    assert match.place == "bpe.py(30): encode"
+
+
 @pytest.mark.parametrize(
     ("collates_ns", "encodes_ns", "confidence"),
     [(60_000, 20_000, Confidence.MEDIUM), (20_000, 60_000, Confidence.LOW)],

@@ -11,6 +11,7 @@ from profkit.analyze.division import charges
 from profkit.analyze.division.partition import spans_of
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.division.sampled_calls import IS_SELDOM
+from profkit.analyze.division.thread_waits import queued_ns
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.calls_apart import CallApart, calls_apart
 from profkit.analyze.shared.intervals import Intervals
@@ -18,9 +19,16 @@ from profkit.patterns.base import CHARGED, Step
 from profkit.tables.tree_paths import SEPARATOR
 
 _LONG = 1.5
+_OF_OTHERS = 0.25
+"""Of what a long step takes more than the median one: if its thread had no core for as long, other
+work made it long. That is about half where two threads want one core."""
+
 _FEWEST = 4
 _FEWEST_LOOKS = 2
 _LEAST_SHARE = 0.08
+_LOOKS_EXPECTED = 5
+"""In the usual steps, at what they would do for the same share of their time: that none of these
+sees it is no chance."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,13 +56,17 @@ class SampledSteps:
 def sampled_steps(rank: RecordedRank, steps: pd.DataFrame) -> SampledSteps | None:
     """Return the `steps` after the trace of `rank`, None where none of them is long.
 
-    With a GPU the time of a step says when its launches ended, and is none of the GPU's.
+    Those that other work on the machine made long are left out. With a GPU the time of a step says
+    when its launches ended, and is none of the GPU's.
     """
     spans = spans_of(steps)
     spans = spans[spans[:, 0] >= rank.windows[:, 1].max()]
     if not rank.is_sampled or len(rank.kernels) or len(spans) < _FEWEST:
         return None
     is_long = _are_long(spans)
+    lasted = spans[:, 1] - spans[:, 0]
+    is_kept = ~is_long | (queued_ns(rank, spans) < _OF_OTHERS * (lasted - np.median(lasted)))
+    spans, is_long = spans[is_kept], is_long[is_kept]
     return SampledSteps(long=spans[is_long], usual=spans[~is_long]) if is_long.any() else None
 
 
@@ -96,14 +108,21 @@ class SeldomCall:
 def seldom_calls(
     rank: RecordedRank, steps: SampledSteps, long: pd.DataFrame, usual: pd.DataFrame
 ) -> Iterator[SeldomCall]:
-    """Yield what is called in long steps alone, from `calls_within` them and within usual ones."""
+    """Yield what is called in long steps alone, from `calls_within` them and within usual ones.
+
+    What each step has, as that of the optimizer, is none of it, however long it takes in some.
+    """
     looks = rank.samples["stack"][rank.samples[IS_SELDOM]]
+    times = rank.samples["time_ns"].to_numpy(np.int64)
+    are_usual = intervals.overlap(np.column_stack((times, times + 1)), steps.usual) > 0
     stacks = _stacks(long)
     spent_ns = long[CHARGED].groupby(stacks).sum()
     elsewhere = usual[CHARGED].groupby(_stacks(usual)).sum()
     least_ns = _LEAST_SHARE * steps.step.ms * 1e6 * steps.step.count
     innermost = spans_of(long)
     for one in calls_apart(spent_ns, elsewhere):
+        if one.share * are_usual.sum() < _LOOKS_EXPECTED or one.is_phase:
+            continue
         is_seen = np.isin(stacks, [*one.stacks]) & (long[CHARGED] > 0).to_numpy()
         if one.spent_ns >= least_ns and looks.isin(one.stacks).sum() >= _FEWEST_LOOKS:
             count = (intervals.overlap(steps.long, intervals.union(innermost[is_seen])) > 0).sum()

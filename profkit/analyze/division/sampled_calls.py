@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.analyze.division.phases import BETWEEN, Stretches, stretches
+from profkit.analyze.shared.calls_apart import PHASE
 from profkit.analyze.shared.intervals import Intervals
 from profkit.tables import schema
 from profkit.tables.python_frames import is_foreign
@@ -30,9 +31,8 @@ its kind, as the one after a loop that calls the model."""
 _COLUMNS = ("caller", "name", "start_ns", "end_ns")
 _SEEN = ("tid", "start_ns", "end_ns", "stack")
 _NOT_BETWEEN = re.compile(
-    r"torch/(?:nn/modules/module\.py\(\d+\): _(?:wrapped_)?call_impl|_tensor\.py\(\d+\): backward"
-    r"|optim/(?!lr_scheduler|swa_utils)\w+\.py\(\d+\): (?:step|wrapper)"
-    r"|(?:autograd|utils/data|profiler)/\w+\.py\()|profkit/(?:marks|capture/harness/ranks)"
+    rf"{PHASE}|torch/nn/modules/module\.py\(\d+\): _(?:wrapped_)?call_impl"
+    r"|torch/(?:autograd|utils/data|profiler)/\w+\.py\(|profkit/(?:marks|capture/harness/ranks)"
 )
 """Frames of the phases themselves, and of profkit. Copies of weights are none of them."""
 

@@ -149,15 +149,20 @@ def off_core_ns(rank: RecordedRank, within: Intervals) -> int:
 
 def queued_share(rank: RecordedRank) -> float:
     """Return the share of the periods in which the program's thread was ready and had no core."""
+    lasted = np.diff(rank.windows).sum()
+    return float(queued_ns(rank, rank.windows).sum() / max(lasted, 1))
+
+
+def queued_ns(rank: RecordedRank, spans: Intervals) -> NDArray[np.float64]:
+    """Return how long in each span the program's thread was ready and had no core; 0 if unknown."""
     rows = rank.samples[(rank.samples["queued_ns"] >= 0).to_numpy()].sort_values("time_ns")
     if rows.empty:
-        return 0.0
+        return np.zeros(len(spans))
     known, queued = (rows[name].to_numpy(np.int64) for name in ("time_ns", "queued_ns"))
     # The kernel counts a wait when it ends: more than the time since then is from before it.
     queued = np.r_[0, np.cumsum(np.minimum(np.diff(queued), np.diff(known)))]
-    start, end = rank.windows.T
-    waited = np.interp(end, known, queued) - np.interp(start, known, queued)
-    return float(waited.sum() / max((end - start).sum(), 1))
+    start, end = spans.T
+    return np.asarray(np.interp(end, known, queued) - np.interp(start, known, queued))
 
 
 def _ready_times(samples: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

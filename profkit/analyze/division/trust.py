@@ -46,6 +46,7 @@ _OTHER_RUN = 0.5
 """Of the time without the profiler: steps that take no longer with it are those of another run."""
 
 FAR_STEPS = "other steps"
+MACHINE = "machine"
 _MOST_QUEUED = 0.1
 _EVEN = 0.05
 _MANY_CALLS = 100
@@ -288,6 +289,18 @@ def _of_launches(notes: Iterable[str]) -> Iterator[Trust]:
             )
 
 
+def of_machine(recordings: Mapping[str, Recording], without_core: str = "") -> list[Trust]:
+    """Return the check that fails if the captures say that the machine had other work."""
+    warnings = [text for one in recordings.values() for text in one.warnings]
+    busy = next((text.partition(";")[0] for text in warnings if _BUSY.search(text)), "")
+    if not busy:
+        return []
+    also = f", and {without_core}" if without_core else ""
+    remedy = "its times vary with that" if _OF_GPU.search(busy) else _REPEAT
+    message = f"{busy[:1].upper()}{busy[1:]}{also}: {remedy}."
+    return [Trust(check=MACHINE, passed=False, message=message)]
+
+
 def _is_filled(seen: Seen) -> bool:
     """Say whether work fills the recording, as in a benchmark of one operator."""
     rows = seen.periods.rows
@@ -313,20 +326,19 @@ def _repaired(check: str, notes: Sequence[str], rows: int) -> Trust:
 
 
 def _of_surroundings(seen: Seen) -> Iterator[Trust]:
-    warnings = [text for one in seen.recordings.values() for text in one.warnings]
-    busy = [text.partition(";")[0] for text in warnings if _BUSY.search(text)]
     if not seen.has_python:
         every = patterns().values()
         blind = sum("python_calls" in pattern.parameters for pattern in every)
         message = f"No Python call was recorded: {blind} of {len(every)} patterns not looked for."
         yield Trust(check="patterns", passed=True, message=message)
-    without_core = f"the program's thread had no core for {seen.queued:.0%} of the time"
-    if busy:
-        also = f", and {without_core}" if seen.queued > _MOST_QUEUED else ""
-        remedy = "its times vary with that" if _OF_GPU.search(busy[0]) else _REPEAT
-        message = f"{busy[0][:1].upper()}{busy[0][1:]}{also}: {remedy}."
-        yield Trust(check="machine", passed=False, message=message)
-    elif seen.queued > _MOST_QUEUED:
+    without_core = (
+        f"the program's thread had no core for {seen.queued:.0%} of the time"
+        if seen.queued > _MOST_QUEUED
+        else ""
+    )
+    if busy := of_machine(seen.recordings, without_core):
+        yield from busy
+    elif without_core:
         message = f"{without_core[:1].upper()}{without_core[1:]}: more threads run than cores."
         yield Trust(check="cores", passed=False, message=message)
     if seen.slowdown is None and seen.calls_per_ms > _MANY_CALLS and seen.on_cpu > _MOST_ON_CPU:

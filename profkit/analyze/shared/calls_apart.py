@@ -1,11 +1,13 @@
 """What a program calls at some times alone, as between steps or in a few of them, and how long."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from profkit.tables.frame_files import is_profkits
+from profkit.tables.frame_files import imported_library, is_profkits
 from profkit.tables.python_frames import is_foreign, known_as
 from profkit.tables.tree_paths import SEPARATOR
 
@@ -17,6 +19,13 @@ _BUILT_IN = "<built-in "
 _WRAPPERS = ("torch/utils/_contextlib.py", "torch/_compile.py", "torch/_dynamo/", "contextlib.py")
 _MODULE = "torch/nn/modules/module.py"
 _MODEL = "model(...)"
+PHASE = (
+    r"torch/(?:_tensor\.py\(\d+\): backward"
+    r"|optim/(?!lr_scheduler|swa_utils)\w+\.py\(\d+\): (?:step|wrapper))"
+)
+"""Frames of a backward pass and of an optimizer: without them a training step is none."""
+
+_PHASE = re.compile(PHASE)
 _MOSTLY = 0.5
 _LESS = 0.1
 """A frame is one of other times as well where its part of them is at least this part of that of
@@ -46,8 +55,11 @@ class CallApart:
     line: str
     """Innermost line of the program below `place` that has most of it; empty if none has."""
 
+    is_phase: bool
+    """Whether most of it is a backward pass or an optimizer's step, which each step has."""
+
     frames: frozenset[str]
-    """Of these, the frames that are not of other times: of an evaluation, not the model."""
+    """Of the stacks, the frames that are not of other times: of an evaluation, not the model."""
 
 
 def calls_apart(there: "pd.Series[Any]", elsewhere: "pd.Series[Any]") -> list[CallApart]:
@@ -77,6 +89,7 @@ def calls_apart(there: "pd.Series[Any]", elsewhere: "pd.Series[Any]") -> list[Ca
             share=spent_ns / whole,
             stacks=frozenset(times),
             line=_line_below(key[0], times),
+            is_phase=_in_phases(key[0], times) > _MOSTLY * spent_ns,
             frames=frozenset(inside[key]),
         )
         for key, times in found.items()
@@ -100,15 +113,31 @@ def _line_below(place: str, stacks: Mapping[str, float]) -> str:
     spent_ns: defaultdict[str, float] = defaultdict(float)
     depth: dict[str, int] = {}
     for stack, ns in stacks.items():
-        frames = _frames(stack)
-        below = frames[frames.index(place) + 1 :]
-        own = [frame for frame in below if not is_foreign(frame)]
+        own = [frame for frame in _below(stack, place) if not is_foreign(frame)]
         depth |= {frame: at for at, frame in enumerate(own)}
         for frame in {*own}:
             spent_ns[frame] += ns
     least_ns = _MOSTLY * sum(stacks.values())
     lines = [frame for frame, ns in spent_ns.items() if ns > least_ns]
     return max(lines, key=depth.__getitem__, default="")
+
+
+def _below(stack: str, place: str) -> list[str]:
+    frames = _frames(stack)
+    return frames[frames.index(place) + 1 :]
+
+
+def _in_phases(place: str, stacks: Mapping[str, float]) -> float:
+    """Return the time in phases that no other code of the program than `place` stands around."""
+    return sum(
+        ns
+        for stack, ns in stacks.items()
+        if any(map(_PHASE.match, takewhile(_is_others, _below(stack, place))))
+    )
+
+
+def _is_others(frame: str) -> bool:
+    return is_foreign(frame) or imported_library(frame) != ""
 
 
 def _frames(stack: str) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 from profkit.core.atomic_write import write_atomically
 from profkit.core.capture_record import read_capture
 from profkit.core.checksums import checksum
+from profkit.core.formatting import without_styles
 from profkit.core.sealed_json import sealed
 
 NAME = "capture.json"
@@ -67,12 +68,13 @@ def files(out: Path) -> list[dict[str, str | int]]:
 
 
 def tail(log: Path, lines: int = _TAIL_LINES) -> list[str]:
-    """Return the last lines of a log, without reading a large one whole."""
+    """Return the last lines of a log, without colours; a large one is not read whole."""
     if not log.is_file():
         return []
     with log.open("rb") as file:
         file.seek(max(log.stat().st_size - _TAIL_BYTES, 0))
-        return file.read().decode(errors="replace").splitlines()[-lines:]
+        text = without_styles(file.read().decode(errors="replace"))
+    return text.splitlines()[-lines:]
 
 
 def write(out: Path, record: Mapping[str, Any]) -> None:

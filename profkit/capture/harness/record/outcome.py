@@ -17,8 +17,8 @@ Status = Literal["ok", "oom", "error", "timeout", "unavailable", "skipped"]
 _STEPS = "*.steps.json"
 _SMALLER = "lower batch or the model's sizes"
 _SHORTER = (
-    "or mark shorter steps with `profkit.step()`, as all that is recorded of a step is in memory "
-    "until it ends"
+    "mark shorter steps with `profkit.step()`, as all that is recorded of a step is in memory "
+    "until it ends, or"
 )
 _OUT_OF_MEMORY = re.compile(
     r"OutOfMemoryError|out of memory|MemoryError|can't allocate memory|Cannot allocate memory"
@@ -61,7 +61,7 @@ def missing_files(
 
 def what_helps(tool: Tool) -> str:
     """Return what to do where a capture with `tool` runs out of memory."""
-    return f"{_SMALLER}, {_SHORTER}" if tool.holds_steps else _SMALLER
+    return f"{_SHORTER} {_SMALLER}" if tool.holds_steps else _SMALLER
 
 
 def judge_capture(

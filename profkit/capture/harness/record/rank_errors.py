@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from profkit.capture.base import Rank
-from profkit.core.formatting import cut
+from profkit.core.formatting import cut, without_styles
 from profkit.core.secret_masking import Masker
 
 SUFFIX = ".error.txt"
@@ -15,7 +15,7 @@ _TRACEBACK = "Traceback (most recent call last):"
 def write_error(out: Path, rank: Rank, summary: str, details: str) -> None:
     """Write the error that ended a rank, for `first_failure` and for people."""
     # What to do stands on a line of its own in profkit's errors.
-    text = _without_frames(summary).replace("\n  hint:", ";")
+    text = without_styles(_without_frames(summary)).replace("\n  hint:", ";")
     masked = Masker().text
     line = cut(" ".join(text.split()), _SUMMARY_LENGTH, masked)
     text = f"{line}\n\n{cut(details, _DETAILS_LENGTH, masked)}"

@@ -25,6 +25,11 @@ def test_the_tail_of_a_log_is_its_last_forty_lines(tmp_path):
     assert capture_json.tail(log) == [str(line) for line in range(10, 50)]
 
 
+def test_the_tail_of_a_log_has_no_colours(tmp_path):
+    (tmp_path / "capture.log").write_text("\x1b[31mRuntimeError\x1b[0m: x\n")
+    assert capture_json.tail(tmp_path / "capture.log") == ["RuntimeError: x"]
+
+
 def test_every_file_is_written_down_with_its_hash_and_compared_later(tmp_path):
     (tmp_path / "rank0.nsys").mkdir()
     whole, nested = tmp_path / "rank0.steps.json", tmp_path / "rank0.nsys" / "part"

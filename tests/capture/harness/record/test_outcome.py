@@ -102,7 +102,8 @@ def test_out_of_memory_says_what_to_do():
     helps = what_helps(tool_named("torch_profiler")())
     stopped = ProcessEnd(exit_code=-9, stopped="no memory is left")
     reason = judge_capture(stopped, 60, None, [], helps).reason
-    assert reason.startswith("no memory is left; lower batch or the model's sizes, or mark shorter")
+    assert reason.startswith("no memory is left; mark shorter steps with `profkit.step()`")
+    assert reason.endswith(", or lower batch or the model's sizes")
     assert what_helps(tool_named("baseline")()) == "lower batch or the model's sizes"
 
 
