@@ -87,8 +87,7 @@ def slow_steps(
         title="Slow steps, none of them traced",
         advice=(
             f"{len(slow)} of {counted(len(times), 'unprofiled step')} took "
-            f"{duration(fmean(slow))}, the median {duration(usual)}: evaluation or logs, as a "
-            "rule. "
+            f"{duration(fmean(slow))}, the median {duration(usual)}, as with evaluation or logs: "
             f"{'`+tool=py_spy` shows its lines' if gpu else '`--all` looks at all steps'}."
         ),
         gain_ms=share * mean.value / _NS_PER_MS,
@@ -181,9 +180,9 @@ def uneven_steps(steps: Result | None, known: float, *, loads_data: bool) -> Ite
         else f"{chance}, or the program does more in some of them"
     )
     many = (
-        f"many are far slower than others, {why}"
+        f"some are far slower than others, {why}"
         if mean > median
-        else "many are far faster than others"
+        else "some are far faster than others"
     )
     message = (
         f"Unprofiled steps are uneven, so their mean counts, {duration(mean)}, and not the median, "

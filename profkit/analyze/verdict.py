@@ -5,6 +5,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pandas as pd
+
 from profkit.analyze._actions_of_patterns import with_known_causes
 from profkit.analyze._communication_advice import is_mostly_waiting, slow_link
 from profkit.analyze._headline import (
@@ -64,6 +66,9 @@ class Config(Settings):
     stalled: float = 0.2
     """From here on what the GPU waits for most limits the step, and not what it computes."""
 
+    loading: float = 0.4
+    """The same for loading data without a GPU, as the CPU that computes works for that as well."""
+
     starting: float = 0.05
     """Where no steps are marked and one-off start-up takes more, its Python is start-up as well."""
 
@@ -102,6 +107,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a result)
             recordings=recordings,
         )
         timed = _of_time(causes, others, behaviour, config)
+        timed = replace(timed, steps=_count(unprofiled))
     elif memory or kernels:
         timed = Verdict(
             limiter=Limiter.UNKNOWN,
@@ -115,6 +121,13 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a result)
     if memory and memory.is_limit:
         timed = replace(timed, limiter=Limiter.MEMORY, headline=memory.headline)
     return Result(verdict=replace(timed, memory=memory, kernels=kernels))
+
+
+def _count(unprofiled: pd.DataFrame | None) -> int:
+    """Return how many steps a rank made in the unprofiled run, the most of all repeats."""
+    if unprofiled is None or unprofiled.empty:
+        return 0
+    return int(unprofiled.groupby(["rank", "repeat"], observed=True).size().max())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -274,8 +287,9 @@ def _limiter(
     whole = sum(times.values())
     computing = Limiter.GPU if Limiter.GPU in times else Limiter.CPU
     stalls = {name: time for name, time in times.items() if name is not computing}
-    if computing is Limiter.CPU and stalls.get(Limiter.UNKNOWN, 0.0) < times.get(computing, 0.0):
-        stalls.pop(Limiter.UNKNOWN, None)
+    if computing is Limiter.CPU:
+        least = {Limiter.UNKNOWN: times.get(computing, 0.0), Limiter.INPUT: config.loading * whole}
+        stalls = {name: time for name, time in stalls.items() if time >= least.get(name, 0.0)}
     if not stalls or not whole:
         return computing
     most = max(stalls, key=lambda name: stalls[name])

@@ -66,8 +66,12 @@ def main(argv: Sequence[str]) -> int:
             " started more than once: give it the name of a file instead\n"
         )
     chosen = overrides(args.overrides, words, is_whole=args.all, is_thorough=args.thorough)
-    with linked_program() as link:
-        status = run.produce(chosen, (), args, link)
+    try:
+        with linked_program() as link:
+            status = run.produce(chosen, (), args, link)
+    except ConfigError as error:
+        # The person has typed no such key.
+        raise ConfigError(str(error).removeprefix("workload.command: ")) from None
     if not (status or args.quiet):
         sys.stdout.writelines(f"{line}\n" for line in _offers(args))
     return status

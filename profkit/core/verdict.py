@@ -200,3 +200,6 @@ class Verdict:
 
     is_unprofiled: bool = False
     """Whether `step_ms` is of unprofiled steps."""
+
+    steps: int = 0
+    """Unprofiled steps of a rank, those to warm up among them; 0 without any."""

@@ -92,13 +92,13 @@ def _line(python_calls: pd.DataFrame, calls: Chosen) -> str:
 def _advice(optimizer: str, *, has_gpu: bool) -> str:
     if optimizer in _FUSED and not (optimizer == "Adagrad" and has_gpu):
         return (
-            f"Create it with `torch.optim.{optimizer}(..., fused=True)`: one kernel for many "
-            "parameters."
+            f"Where it is created, write `torch.optim.{optimizer}(..., fused=True)`: one kernel "
+            "for many parameters."
         )
     if optimizer in _FOREACH | _FUSED:
         return (
-            f"Create it with `torch.optim.{optimizer}(..., foreach=True)`, or compile its step: "
-            "`torch.compile(optimizer.step)`."
+            f"Where it is created, write `torch.optim.{optimizer}(..., foreach=True)`, or compile "
+            "its step: `torch.compile(optimizer.step)`."
         )
     return (
         "Write its step with `torch._foreach_*`, or compile it: `torch.compile(optimizer.step)`; "

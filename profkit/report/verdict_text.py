@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from profkit.core.formatting import milliseconds, without_arguments
+from profkit.core.formatting import counted, milliseconds, without_arguments
 from profkit.core.verdict import (
     TIME_SHARE,
     Action,
@@ -118,7 +118,8 @@ def step_time(verdict: Verdict) -> str:
     if verdict.is_whole:
         return f"{milliseconds(verdict.step_ms)} ms recorded, no step marked"
     run = "unprofiled" if verdict.is_unprofiled else "profiled"
-    return f"step {milliseconds(verdict.step_ms)} ms {run}"
+    count = f" ({counted(verdict.steps, 'step')})" if verdict.steps else ""
+    return f"step {milliseconds(verdict.step_ms)} ms {run}{count}"
 
 
 def is_about_step(verdict: Verdict) -> bool:

@@ -110,7 +110,7 @@ def _unfit_script(name: str, folder: Path) -> str:
         return f"command: leave out {name!r}, the launcher starts Python; begin with the script"
     if name in _STARTERS:
         return f"command: set launcher={name}, and begin with the script"
-    return f"command: no such script: {path}"
+    return f"command: {command_words.no_script(path)}"
 
 
 def _unfit_module(words: Sequence[str], folder: Path) -> str:

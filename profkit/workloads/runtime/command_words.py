@@ -85,7 +85,16 @@ def _missing_script(command: Sequence[str], folder: Path) -> str:
     if not _PYTHON.fullmatch(command[0]) or len(command) == 1:
         return ""
     path = folder / command[1]
-    return f"no such script: {path}" if _SCRIPT.fullmatch(path.name) and not path.exists() else ""
+    return no_script(path) if _SCRIPT.fullmatch(path.name) and not path.exists() else ""
+
+
+def no_script(path: Path) -> str:
+    """Return that there is no script at `path`, and which one beside it has a similar name."""
+    import difflib
+
+    beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+    close = difflib.get_close_matches(path.name, beside, n=1)
+    return f"no such script: {path}{f'; is it {close[0]}?' if close else ''}"
 
 
 def _start(path: Path) -> str:

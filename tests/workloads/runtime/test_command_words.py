@@ -36,6 +36,7 @@ def test_a_run_is_called_after_what_the_command_runs(command, name):
         ("./absent", "command: no such program: "),
         ("python absent.py --lr 3", "command: no such script: "),
         ("A=1 python3.11 absent.py", "command: no such script: "),
+        ("python trian.py", "trian.py; is it train.py?"),
         ("train.py", "command: train.py is no program on PATH; write python train.py"),
         ("./train.py", "is not executable; write python train.py"),
         ("PATH=/nowhere bash x", "command: no program named 'bash' on PATH"),

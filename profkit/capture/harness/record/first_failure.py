@@ -238,8 +238,17 @@ def _tail(out: Path) -> str:
 
 
 def _said(text: str) -> list[str]:
-    """Return the lines that say what went wrong, but those on processes that failed."""
-    return [line.strip() for line in _SAID.findall(text) if _CHILD_FAILED not in line]
+    """Return the lines that say what went wrong, but those on processes that failed.
+
+    One that ends in the middle of a sentence goes on with the next.
+    """
+    found = []
+    for start in _SAID.finditer(text):
+        line, rest = start[0].strip(), text[start.end() :].split("\n")
+        while rest and line.endswith((":", ",")):
+            line = f"{line} {rest.pop(0).strip()}".strip()
+        found += [line] * (_CHILD_FAILED not in line)
+    return found
 
 
 def _advised(failure: Failure) -> Failure:

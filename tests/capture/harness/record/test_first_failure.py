@@ -112,6 +112,10 @@ def test_a_rank_that_could_not_write_what_it_failed_of_had_no_room(tmp_path):
             ),
         ),
         (
+            "RuntimeError: Error downloading a.gz:\n\nTried https://a.org,\nhttps://b.org\nBye\n",
+            "exit status 2: RuntimeError: Error downloading a.gz: Tried https://a.org, https://b.org",
+        ),
+        (
             "Traceback (most recent call last):\n  File ...\nValueError: unknown flag: --x\n",
             "exit status 2: ValueError: unknown flag: --x",
         ),
