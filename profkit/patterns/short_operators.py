@@ -19,6 +19,7 @@ _LEAST_OPERATORS = 500
 _LEAST_SHARE = 0.25
 _MOSTLY = 0.5
 _FUSED = r"^aten::(lstm|gru|rnn_tanh|rnn_relu)$"
+_GATES = r"^aten::sigmoid_?$|_cell$", r"^aten::tanh_?$|_cell$"
 
 
 @pattern(
@@ -74,10 +75,12 @@ def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Matc
 def _of_loops(cpu_ops: pd.DataFrame, between_ns: float) -> str:
     """Return what to do about a loop in which `between_ns` pass between operators in a step."""
     between = f", and Python between them {duration(between_ns)}" if between_ns else ""
-    layer = "" if having(cpu_ops, _FUSED).any() else "use a fused layer such as `torch.nn.LSTM`, "
+    is_written_out = all(having(cpu_ops, gate).any() for gate in _GATES)
+    is_recurrent = is_written_out and not having(cpu_ops, _FUSED).any()
+    layer = "use a fused layer such as `torch.nn.LSTM`, " if is_recurrent else ""
     return (
-        f"{between}: compute all time steps, experts or samples in one, {layer}or compile the loop "
-        "with `torch.compile`."
+        f"{between}: put what a loop goes through, as time steps or samples, into one tensor and "
+        f"call each operator once, {layer}or compile the loop with `torch.compile`."
     )
 
 

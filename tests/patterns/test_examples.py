@@ -553,8 +553,24 @@ def test_short_operators_of_a_loop_over_parameters_are_for_foreach(ops, averages
 )
 def test_other_short_operators_are_none_of_parameters(ops):
     (match,) = found(patterns()["short_operators"], cpu_ops=ops)
-    assert "LSTM" in match.advice
+    assert "into one tensor" in match.advice
     assert "_foreach" not in match.advice
+
+
+@pytest.mark.parametrize(
+    ("gates", "is_recurrent"),
+    [
+        (["aten::sigmoid", "aten::tanh"], True),
+        (["aten::_thnn_fused_lstm_cell"], True),
+        (["aten::lstm", "aten::sigmoid", "aten::tanh"], False),
+        (["aten::tanh"], False),
+        (["aten::softmax"], False),
+    ],
+)
+def test_a_recurrent_layer_is_advised_where_one_is_written_out(gates, is_recurrent):
+    ops = [*examples("short_operators").FOUND["cpu_ops"], *(op(9_000, gate) for gate in gates)]
+    (match,) = found(patterns()["short_operators"], cpu_ops=ops)
+    assert ("LSTM" in match.advice) == is_recurrent
 
 
 def test_the_line_of_operators_is_that_of_the_forward_pass():
