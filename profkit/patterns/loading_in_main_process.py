@@ -8,6 +8,7 @@ from profkit.core.verdict import Confidence
 from profkit.patterns._python_calls import outermost
 from profkit.patterns._rows import Chosen, having, inside, per_step, per_time, time, within
 from profkit.patterns.base import Match, Step, pattern
+from profkit.tables.frame_files import imported_library
 from profkit.tables.python_frames import SLEEPS, own_lines
 
 _MOST_WORKERS = 16
@@ -99,6 +100,8 @@ def _shared(python_calls: pd.DataFrame, batches: pd.DataFrame) -> str:
     """Return what else an iterable dataset needs: each worker has all of its items."""
     names = python_calls["name"].astype(object).to_numpy()
     iterates = (own_lines(python_calls) == names) & having(python_calls, _ITERATES)
+    # Those of libraries go around a loader, and are of no dataset.
+    iterates[iterates] = [not imported_library(str(name)) for name in names[iterates]]
     if _share(python_calls, iterates, batches) < _MOSTLY:
         return ""
     return ", share the items of `__iter__` among them (`torch.utils.data.get_worker_info`)"

@@ -7,6 +7,7 @@ import pytest
 
 from profkit.analyze import causes
 from profkit.analyze.base import Recording
+from profkit.analyze.division import long_steps
 from profkit.analyze.division.partition import crossing
 from profkit.analyze.division.sampled_calls import IS_SELDOM, sampled_calls, seen_stacks
 from profkit.core.hardware import Hardware
@@ -546,7 +547,12 @@ OTHERWISE = ("train.py(3): main", "train.py(3): main", "train.py(4): main;train.
 
 
 def with_long_steps(
-    lines, traced="train.py(3): main;torch/nn.py(1): forward", *, queued_us=0, period_us=20
+    lines,
+    traced="train.py(3): main;torch/nn.py(1): forward",
+    *,
+    long_us=3000,
+    queued_us=0,
+    period_us=20,
 ):
     """Return the matches in Python in 9 steps of 1 or 3 ms, most of which is at a line of a kind.
 
@@ -557,7 +563,7 @@ def with_long_steps(
     samples += sampled(range(1100, 2000, 20), traced)
     start, after, waited_us = 2000, [], 0
     for number, kind in enumerate([0, 0, 1, 0, 0, 1, 0, 0, 2]):
-        end = start + (3000 if kind else 1000)
+        end = start + (long_us if kind else 1000)
         after.append(step(start, end, 9 + number) | {"rank": 0, "repeat": 0})
         samples += sampled(range(start, start + 300, period_us), "train.py(3): main")
         times = range(start + 300, end, period_us)
@@ -604,10 +610,22 @@ def test_steps_that_other_work_made_long_show_nothing_of_what_the_program_does(q
     assert len(with_long_steps(["train.py(3): main", ROLLS, ROLLS], queued_us=queued_us)) == count
 
 
-def test_what_few_looks_at_other_steps_did_not_see_may_be_chance():
+@pytest.mark.parametrize(
+    ("long_us", "looks", "count"), [(1200, 50, 0), (1200, 5, 1), (3000, 50, 1)]
+)
+def test_what_few_looks_at_other_steps_did_not_see_may_be_chance_unless_it_is_longer(
+    long_us, looks, count, monkeypatch
+):
+    """The call takes all but 0.3 ms of a long step, and a usual one takes 1."""
+    monkeypatch.setattr(long_steps, "_LOOKS_EXPECTED", looks)
+    monkeypatch.setattr(long_steps, "_LONG", 1.1)
     lines = ["train.py(3): main", ROLLS, ROLLS]
-    assert with_long_steps(lines, period_us=300)
-    assert not with_long_steps(lines, period_us=1500)
+    assert len(with_long_steps(lines, long_us=long_us, period_us=100)) == count
+
+
+def test_a_call_of_which_no_line_of_the_program_is_known_is_left_out():
+    deep = "torch/fx/interpreter.py(9): run;torch/fx/node.py(3): f"
+    assert not with_long_steps(["train.py(3): main", deep, deep])
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,15 @@ def test_and_not_where_it_does_not_apply(name, why):
     assert found(patterns()[name], **examples(name).PASSED[why]) == ()
 
 
+def test_recompilation_is_seen_in_the_calls_of_the_compiler_where_its_ranges_were_not_recorded():
+    calls = examples("recompilation").CALLED
+    (match,) = found(patterns()["recompilation"], python_calls=calls)
+    assert (match.gain_ns, match.place) == (45_000, "train.py(9): main")
+    for name in ("torch/_inductor/runtime/x.py(3): run", "torch/_dynamo/eval_frame.py(3): fn"):
+        usual = [calls[0], calls[1] | {"name": name}]
+        assert not found(patterns()["recompilation"], python_calls=usual)
+
+
 def test_a_tokenizer_of_the_programs_own_is_one():
     given = examples("tokenizer_in_the_loop").FOUND
     own = [python(0, 90_000, "bpe.py(30): encode")]
@@ -457,6 +466,7 @@ def test_workers_gain_no_more_than_the_cores_that_the_program_leaves(has_gpu, cp
         (["data.py(9): __getitem__", "socket.py(6): readinto"], True, False),
         (["data.py(9): __getitem__", "<built-in method recv_into of _socket>"], True, False),
         (["data.py(9): __getitem__", "data.py(3): decode"], False, False),
+        (["accelerate/data_loader.py(5): __iter__", "data.py(3): decode"], False, False),
         (["data.py(9): __iter__", "<built-in method read of _io.BufferedReader>"], False, True),
     ],
 )

@@ -16,6 +16,7 @@ from profkit.analyze.shared import intervals
 from profkit.analyze.shared.calls_apart import CallApart, calls_apart
 from profkit.analyze.shared.intervals import Intervals
 from profkit.patterns.base import CHARGED, Step
+from profkit.tables.python_frames import is_foreign
 from profkit.tables.tree_paths import SEPARATOR
 
 _LONG = 1.5
@@ -28,7 +29,7 @@ _FEWEST_LOOKS = 2
 _LEAST_SHARE = 0.08
 _LOOKS_EXPECTED = 5
 """In the usual steps, at what they would do for the same share of their time: that none of these
-sees it is no chance."""
+sees it is no chance. Nor is it of what takes longer than such a step."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,12 +121,16 @@ def seldom_calls(
     elsewhere = usual[CHARGED].groupby(_stacks(usual)).sum()
     least_ns = _LEAST_SHARE * steps.step.ms * 1e6 * steps.step.count
     innermost = spans_of(long)
+    usual_ns = np.median(np.diff(steps.usual))
     for one in calls_apart(spent_ns, elsewhere):
-        if one.share * are_usual.sum() < _LOOKS_EXPECTED or one.is_phase:
-            continue
         is_seen = np.isin(stacks, [*one.stacks]) & (long[CHARGED] > 0).to_numpy()
+        count = (intervals.overlap(steps.long, intervals.union(innermost[is_seen])) > 0).sum()
+        may_be_chance = (
+            one.share * are_usual.sum() < _LOOKS_EXPECTED and one.spent_ns < usual_ns * count
+        )
+        if one.is_phase or may_be_chance or is_foreign(one.place):
+            continue
         if one.spent_ns >= least_ns and looks.isin(one.stacks).sum() >= _FEWEST_LOOKS:
-            count = (intervals.overlap(steps.long, intervals.union(innermost[is_seen])) > 0).sum()
             yield SeldomCall(apart=one, steps=int(count), of=steps.step)
 
 

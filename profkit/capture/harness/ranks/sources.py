@@ -9,6 +9,7 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import re
 import shlex
 import sys
 import sysconfig
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 _PART = ".sources.json"
 _INSTALLED = {"site-packages", "dist-packages"}
+# What ``torch.compile`` wrote, in its own cache or in one that the program names.
+_CACHE = re.compile(r"torchinductor_")
+_COMPILED = re.compile(r"c[a-z2-7]{51}\.")
 # Larger ones are data.
 _MAX_NAMED_BYTES = 16 << 20
 _FIRST_LINE_BYTES = 128
@@ -119,6 +123,8 @@ class SourcesListener:
 
     def _is_users(self, path: Path) -> bool:
         """Say whether `path` is neither Python's, nor installed, nor profkit's, nor in a cache."""
+        if _COMPILED.match(path.name) or any(map(_CACHE.match, path.parts)):
+            return False
         inside = path.is_relative_to(self.home)
         parts = path.relative_to(self.home).parts if inside else path.parts
         if _INSTALLED & {*parts} or any(part.startswith(".") for part in parts):

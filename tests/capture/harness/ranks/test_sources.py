@@ -95,6 +95,8 @@ def test_the_modules_of_the_user_count_and_no_others(loaded):
     loaded(written(".venv/lib/python3.12/site-packages/torch/__init__.py"), "torch")
     loaded(written("cache/torch/generated.py"), "torch._inductor.generated")
     loaded(written(".cache/kernel.py"))
+    loaded(written("../torchinductor_me/i5/kernel.main.so"), "kernel")
+    loaded(written(f"compiled/c{'ab2' * 17}.py"), f"c{'ab2' * 17}")
     listener().begin()
     assert found() == {
         "train.py": sha("x = 1\n"),
