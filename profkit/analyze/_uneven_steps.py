@@ -23,6 +23,8 @@ _MUCH = 0.3
 """Part of the time between steps from which on a call is named."""
 _GROWN = 0.3
 """Growth from the first third of the steps to the last that is worth a change."""
+_TRACED = 4.0
+"""How many times as long a step may take with the profiler, at most."""
 _NS_PER_MS = 1e6
 
 
@@ -68,7 +70,8 @@ def slow_steps(
 
     Without a `gpu`, all steps were looked at unless the program was ended early. `known` is the
     share of the time that is known to be spent in some steps only. If a traced step, of
-    `traced_ms`, is as slow as the mean, slow steps were traced. One slow step may be chance.
+    `traced_ms`, is as slow as the mean, or far slower than a profiler makes the median one, slow
+    steps were traced. One slow step may be chance.
     """
     mean = unprofiled_mean(steps) if steps else None
     is_ended = bool(behaviour.get("workload", {}).get("stop_after"))
@@ -76,7 +79,7 @@ def slow_steps(
         return
     usual = fmean(float(row["median_ns"]) for row in steps.tables["per_repeat"].records())
     share = 1 - usual / mean.value
-    if share - known < _MUCH or traced_ms * _NS_PER_MS >= mean.value:
+    if share - known < _MUCH or traced_ms * _NS_PER_MS >= min(mean.value, _TRACED * usual):
         return
     times = [float(row["step_time_ns"]) for row in steps.tables["clock"].records()]
     slow = [time for time in times if time > UNEVEN * usual]
