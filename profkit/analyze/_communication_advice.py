@@ -18,7 +18,9 @@ _OF_GRADIENTS = (
     "Overlap it with backward (DDP `bucket_cap_mb`), or send less: {}gradient accumulation with "
     "`no_sync()`."
 )
-_IN_BF16 = "bf16 gradients (`bf16_compress_hook`), "
+_IN_HALF = "{half} gradients (`{half}_compress_hook`), "
+"""That for bf16 is one of NCCL's alone."""
+
 _OF_ANY = (
     "Overlap it with computing (DDP `bucket_cap_mb`, FSDP prefetching), or send less, and less "
     "often."
@@ -102,4 +104,5 @@ def _of_operation(cause: Cause) -> str:
         is_on_cpu = cause.evidence.get("on_cpu")
         return _OF_TENSOR_PARALLEL_CPUS if is_on_cpu else _OF_TENSOR_PARALLELISM
     is_narrow = cause.evidence.get("dtype") in _NARROW
-    return _ADVICE.get(operation, _OF_ANY).format("" if is_narrow else _IN_BF16)
+    half = _IN_HALF.format(half="fp16" if cause.evidence.get("on_cpu") else "bf16")
+    return _ADVICE.get(operation, _OF_ANY).format("" if is_narrow else half)

@@ -91,8 +91,11 @@ def _sentence(top: Cause, causes: Sequence[Cause], whole: str) -> str:
     if top.id == IN_CALL and top.evidence.get("call"):
         return f"Waiting in {top.evidence['call']} {time} {whole}{_where(top)}."
     if top.id.startswith(gpu.EXPOSED):
+        parts = [cause for cause in causes if cause.id.startswith(f"{gpu.EXPOSED}.")]
+        most = max(parts, key=lambda cause: cause.ms_per_step, default=top)
         exposed = milliseconds(by_id[gpu.EXPOSED].ms_per_step)
-        return f"Exposed communication {exposed} {whole}: {time} ms {names.lower(top.title)}."
+        part = f"{milliseconds(most.ms_per_step)} ms {names.lower(most.title)}"
+        return f"Exposed communication {exposed} {whole}: {part}."
     if top.id in (gpu.COMPUTING, cpu.COMPUTING, "python"):
         return f"{names.title(top.id)} {time} {whole}{_mostly(causes, top)}."
     blocked = "CPU blocked in " if top.id.startswith(f"{BLOCKED}.") else ""

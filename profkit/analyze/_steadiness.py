@@ -105,7 +105,8 @@ def _growth(first: float, last: float, steps: int, p_value: float) -> Finding:
         severity=Severity.WARN,
         message=f"Steps grow from {duration(first)} to {duration(last)} over {steps} unprofiled "
         "steps (medians of the first and the last third): later steps cost more than those that "
-        "were recorded, as where each works on all data of the steps before it.",
+        "were recorded, as where each works on all data of the steps before it, or where other "
+        "work has come to the machine.",
         metric=f"steps.{GROWTH}",
         value=last / first - 1,
         unit="share",

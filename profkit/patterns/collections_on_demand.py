@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 
 from profkit.patterns._causes import largest
 from profkit.patterns._python_calls import spent_in
+from profkit.patterns._rows import having
 from profkit.patterns.base import Match, Step, pattern
+from profkit.tables.frame_files import imported_library
 
 BY_HAND = r"<built-in function collect>|\bgc\.collect\b"
 COLLECTING = r"^(?:gpu_idle\.)?garbage_collection$"
@@ -21,7 +24,7 @@ def match(
     python_calls: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step
 ) -> Match | None:
     """Find `gc.collect` in the steps that count."""
-    spent = spent_in(BY_HAND, python_calls, cpu_ops, causes, step)
+    spent = spent_in(BY_HAND, without_libraries(python_calls), cpu_ops, causes, step)
     if spent is None:
         return None
     collecting = largest(causes, COLLECTING, "id", step)
@@ -39,3 +42,13 @@ def match(
         also=spent.also,
         evidence={"calls_per_step": round(spent.calls / step.count, 1)},
     )
+
+
+def without_libraries(python_calls: pd.DataFrame) -> pd.DataFrame:
+    """Return the calls without the collections that a library asks for, as the compiler does."""
+    names = python_calls["name"].astype(object)
+    callers = python_calls["caller"].map(dict(zip(python_calls["call"], names, strict=True)))
+    are_of_others = callers.map(lambda name: bool(imported_library(str(name))))
+    left_out = having(python_calls, BY_HAND) & are_of_others.to_numpy(dtype=np.bool_)
+    kept: pd.DataFrame = python_calls[~left_out]
+    return kept

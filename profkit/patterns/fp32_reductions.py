@@ -34,12 +34,14 @@ def match(
     exposed_ns = exposed(calls, collectives, kernels, causes, step)
     size = int(collectives["size_bytes"][calls].sum()) // step.count
     line = _line(python_calls, exposed_ns)
+    # The hook for bf16 is one of NCCL's alone.
+    half = "fp16" if kernels.empty else "bf16"
     return Match(
         cause=f"{CAUSE}.transfer",
-        advice=f"Call `all_reduce` on bf16 tensors or less often in {line}."
+        advice=f"Call `all_reduce` on {half} tensors or less often in {line}."
         if line
-        else "Send gradients in bf16: "
-        "`model.register_comm_hook(None, default_hooks.bf16_compress_hook)`.",
+        else f"Send gradients in {half}: "
+        f"`model.register_comm_hook(None, default_hooks.{half}_compress_hook)`.",
         place=line,
         gain_ns=without_waiting(exposed_ns, causes, step) / 2,
         evidence={"size_bytes_per_step": size},

@@ -7,7 +7,7 @@ from profkit.patterns._causes import largest
 from profkit.patterns._python_calls import spent_in
 from profkit.patterns._rows import trains
 from profkit.patterns.base import Match, Step, pattern
-from profkit.patterns.collections_on_demand import BY_HAND, COLLECTING
+from profkit.patterns.collections_on_demand import BY_HAND, COLLECTING, without_libraries
 
 
 @pattern(
@@ -20,7 +20,7 @@ def match(
 ) -> Match | None:
     """Find the cause by its name, unless most of it is where the program collects by hand."""
     found = largest(causes, COLLECTING, "id", step)
-    by_hand = spent_in(BY_HAND, python_calls, cpu_ops, causes, step)
+    by_hand = spent_in(BY_HAND, without_libraries(python_calls), cpu_ops, causes, step)
     if found is None or (by_hand is not None and by_hand.place == found.place):
         return None
     return Match(

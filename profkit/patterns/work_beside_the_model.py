@@ -21,6 +21,7 @@ from profkit.patterns._python_calls import (
 )
 from profkit.patterns._rows import Chosen, called, equal, having, trains, within
 from profkit.patterns.base import CHARGED, Match, Step, charged, pattern
+from profkit.tables.frame_files import imported_library
 from profkit.tables.python_frames import called_functions
 
 _TRAINING = rf"{MODEL}|torch/optim/|torch/utils/data/|torch/nn/utils/"
@@ -69,6 +70,8 @@ def match(
         if spent.place in said or spent.gain_ns < least_ns(step):
             continue
         said.add(spent.place)
+        if imported_library(spent.place):  # is not the program's to change
+            continue
         lie_inside = within(cpu_ops, python_calls[calls]) & equal(cpu_ops, "kind", "operator")
         backward_ns = charged(cpu_ops, in_backward)
         if 0 < _ALMOST_ALL * backward_ns < charged(cpu_ops, lie_inside & in_backward):

@@ -45,6 +45,8 @@ def test_gradients_that_are_sent_in_16_bits_are_not_to_be():
         given = advice(operation="allreduce", operation_share=1.0, dtype=dtype)
         assert ("bf16_compress_hook" in given) == is_said
         assert "no_sync" in given
+    on_cpu = advice(operation="allreduce", operation_share=1.0, dtype="float32", on_cpu=True)
+    assert "`fp16_compress_hook`" in on_cpu
 
 
 @pytest.mark.parametrize(

@@ -225,7 +225,7 @@ def test_steps_that_grow_are_a_warning_and_a_number():
     assert finding.message == (
         "Steps grow from 6.1 ms to 9.45 ms over 18 unprofiled steps (medians of the first and the "
         "last third): later steps cost more than those that were recorded, as where each works on "
-        "all data of the steps before it."
+        "all data of the steps before it, or where other work has come to the machine."
     )
     assert result.metrics["growth_share"].value == finding.value == pytest.approx(9.45 / 6.1 - 1)
     traced = run({"torch_profiler": trend(*times)["baseline"]})

@@ -1029,6 +1029,15 @@ def test_an_unsure_pattern_gives_way_to_a_sure_one_that_gains_a_little_less():
     assert on({"python": 50}, matches=[sure, unsure]).actions[0].advice == "Unsure."
 
 
+def test_the_headline_on_communication_names_the_largest_part_of_it():
+    """A rank that waits in one step of three waits for none in the median of them."""
+    waiting, transfer = (f"exposed_communication.{name}" for name in ("waiting", "transfer"))
+    typical = {"cpu_operators": 3, waiting: 0, transfer: 5}
+    found = on({"cpu_operators": 3, waiting: 40, transfer: 5}, typical=typical)
+    assert found.limiter is Limiter.COMMUNICATION
+    assert found.headline == "Exposed communication 45 of 48 ms per step: 40 ms waiting."
+
+
 @pytest.mark.parametrize(
     ("times", "limiter"),
     [

@@ -1,5 +1,6 @@
 """Long steps: what the program does only in some steps, such as once an epoch."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -14,15 +15,17 @@ from profkit.analyze.division.sampled_calls import IS_SELDOM
 from profkit.analyze.division.thread_waits import queued_ns
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.calls_apart import CallApart, calls_apart
+from profkit.analyze.shared.glob_match import named
 from profkit.analyze.shared.intervals import Intervals
 from profkit.patterns.base import CHARGED, Step
+from profkit.patterns.collections_on_demand import BY_HAND
 from profkit.tables.python_frames import is_foreign
 from profkit.tables.tree_paths import SEPARATOR
 
 _LONG = 1.5
 _OF_OTHERS = 0.25
-"""Of what a long step takes more than the median one: if its thread had no core for as long, other
-work made it long. That is about half where two threads want one core."""
+"""Of what a long step takes more than the median one: if its thread had no core for as long, or
+waited for the collector, that made it long. It is about half where two threads want one core."""
 
 _FEWEST = 4
 _FEWEST_LOOKS = 2
@@ -57,8 +60,8 @@ class SampledSteps:
 def sampled_steps(rank: RecordedRank, steps: pd.DataFrame) -> SampledSteps | None:
     """Return the `steps` after the trace of `rank`, None where none of them is long.
 
-    Those that other work on the machine made long are left out. With a GPU the time of a step says
-    when its launches ended, and is none of the GPU's.
+    Those that other work on the machine made long, or the collector, are left out. With a GPU the
+    time of a step says when its launches ended, and is none of the GPU's.
     """
     spans = spans_of(steps)
     spans = spans[spans[:, 0] >= rank.windows[:, 1].max()]
@@ -66,9 +69,24 @@ def sampled_steps(rank: RecordedRank, steps: pd.DataFrame) -> SampledSteps | Non
         return None
     is_long = _are_long(spans)
     lasted = spans[:, 1] - spans[:, 0]
-    is_kept = ~is_long | (queued_ns(rank, spans) < _OF_OTHERS * (lasted - np.median(lasted)))
+    stopped_ns = queued_ns(rank, spans) + intervals.overlap(spans, _collections(rank))
+    is_kept = ~is_long | (stopped_ns < _OF_OTHERS * (lasted - np.median(lasted)))
     spans, is_long = spans[is_kept], is_long[is_kept]
     return SampledSteps(long=spans[is_long], usual=spans[~is_long]) if is_long.any() else None
+
+
+def _collections(rank: RecordedRank) -> Intervals:
+    """Return when the collector of garbage ran, as a union, but for where the program asked for it.
+
+    It looks through what the profiler has left, too, and runs wherever the program happens to be.
+    """
+    times, pauses = rank.samples["time_ns"].to_numpy(np.int64), spans_of(rank.pauses)
+    if not len(times):
+        return intervals.union(pauses)
+    # The collector has the program looked at when it begins.
+    at = np.searchsorted(times, pauses[:, 0], side="right") - 1
+    by_hand = named(rank.samples["stack"], lambda stack: re.search(BY_HAND, stack) is not None)
+    return intervals.union(pauses[~by_hand[at.clip(min=0)]])
 
 
 def are_in_long_steps(samples: pd.DataFrame, steps: pd.DataFrame) -> NDArray[np.bool_]:
