@@ -546,22 +546,24 @@ SAVES = "train.py(4): main;train.py(9): keep;torch/serialization.py(966): save"
 OTHERWISE = ("train.py(3): main", "train.py(3): main", "train.py(4): main;train.py(9): keep")
 
 
-def with_long_steps(
+def with_long_steps(  # noqa: PLR0913 (a recording has many sides)
     lines,
     traced="train.py(3): main;torch/nn.py(1): forward",
     *,
     long_us=3000,
     queued_us=0,
+    paused_us=0,
     period_us=20,
 ):
     """Return the matches in Python in 9 steps of 1 or 3 ms, most of which is at a line of a kind.
 
     Those of the first kind are short, each third one is of the second, and the last of the third.
-    Two steps before them were traced. In each long one the thread has no core for `queued_us`.
+    Two steps before them were traced. In each long one the thread has no core for `queued_us`, and
+    the collector of garbage runs for `paused_us`.
     """
     samples = sampled(range(0, 1100, 20), "train.py(3): main;torch/nn.py(1): forward")
     samples += sampled(range(1100, 2000, 20), traced)
-    start, after, waited_us = 2000, [], 0
+    start, after, waited_us, pauses = 2000, [], 0, []
     for number, kind in enumerate([0, 0, 1, 0, 0, 1, 0, 0, 2]):
         end = start + (long_us if kind else 1000)
         after.append(step(start, end, 9 + number) | {"rank": 0, "repeat": 0})
@@ -571,9 +573,12 @@ def with_long_steps(
             waits = waited_us + (queued_us * at // len(times) if kind else 0)
             samples.append(row | {"queued_ns": waits * US})
         waited_us += queued_us if kind else 0
+        if kind and paused_us:
+            at = ORIGIN_NS + (start + 320) * US
+            pauses.append({"rank": 0, "repeat": 0, "start_ns": at, "end_ns": at + paused_us * US})
         start = end
     steps = [{key: value for key, value in row.items() if key != "samples"} for row in after]
-    made = divided(**CPU, samples=samples, sampled_steps=steps)
+    made = divided(**CPU, samples=samples, sampled_steps=steps, pauses=pauses)
     return [row for row in rows(made, "matches") if row["pattern"] != "too_few_workers"]
 
 
@@ -621,6 +626,17 @@ def test_what_few_looks_at_other_steps_did_not_see_may_be_chance_unless_it_is_lo
     monkeypatch.setattr(long_steps, "_LONG", 1.1)
     lines = ["train.py(3): main", ROLLS, ROLLS]
     assert len(with_long_steps(lines, long_us=long_us, period_us=100)) == count
+
+
+@pytest.mark.parametrize(("paused_us", "count"), [(300, 1), (700, 0)])
+def test_steps_that_the_collector_made_long_show_nothing_of_what_the_program_does(paused_us, count):
+    assert len(with_long_steps(["train.py(3): main", ROLLS, ROLLS], paused_us=paused_us)) == count
+
+
+def test_a_collection_that_the_program_asks_for_in_some_steps_is_found():
+    asks = "train.py(4): main;<built-in function collect>"
+    (found,) = with_long_steps(["train.py(3): main", asks, asks], paused_us=700)
+    assert (found["pattern"], found["in_steps"]) == ("collections_on_demand", "3 of 9")
 
 
 def test_a_call_of_which_no_line_of_the_program_is_known_is_left_out():

@@ -80,12 +80,12 @@ def _collections(rank: RecordedRank) -> Intervals:
 
     It looks through what the profiler has left, too, and runs wherever the program happens to be.
     """
-    times, pauses = rank.samples["time_ns"].to_numpy(np.int64), spans_of(rank.pauses)
-    if not len(times):
+    rows, pauses = rank.samples.sort_values("time_ns", kind="stable"), spans_of(rank.pauses)
+    if rows.empty:
         return intervals.union(pauses)
     # The collector has the program looked at when it begins.
-    at = np.searchsorted(times, pauses[:, 0], side="right") - 1
-    by_hand = named(rank.samples["stack"], lambda stack: re.search(BY_HAND, stack) is not None)
+    at = np.searchsorted(rows["time_ns"].to_numpy(np.int64), pauses[:, 0], side="right") - 1
+    by_hand = named(rows["stack"], lambda stack: re.search(BY_HAND, stack) is not None)
     return intervals.union(pauses[~by_hand[at.clip(min=0)]])
 
 

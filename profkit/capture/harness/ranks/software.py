@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from profkit.capture.base import Rank
 
@@ -68,15 +68,18 @@ def _described() -> Iterator[tuple[str, str]]:
 
 def _torch() -> dict[str, str]:
     """Return what torch states of its version; nothing if it is not installed."""
+    stated = vars(sys.modules["torch.version"]) if "torch.version" in sys.modules else _in_file()
+    known = ("__version__", "cuda", "hip")
+    return {name: str(value) for name in known if (value := stated.get(name))}
+
+
+def _in_file() -> dict[str, Any]:
+    """Return the same of a torch that is not imported, for where no program runs beside."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         return {}
     path = Path(spec.origin).with_name("version.py")
-    return {
-        name: str(value)
-        for name, value in (runpy.run_path(str(path)) if path.is_file() else {}).items()
-        if name in ("__version__", "cuda", "hip") and value
-    }
+    return runpy.run_path(str(path)) if path.is_file() else {}
 
 
 def write(out: Path, rank: Rank) -> None:

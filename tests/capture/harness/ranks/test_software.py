@@ -21,6 +21,12 @@ def test_a_process_says_its_python_its_torch_and_all_its_packages():
     assert {name: found.version(name) for name in known} == known
 
 
+def test_of_a_torch_that_is_not_imported_its_file_says_the_same(monkeypatch):
+    imported = Software.of_this_process()
+    monkeypatch.delitem(sys.modules, "torch.version")
+    assert Software.of_this_process() == imported
+
+
 def test_of_two_versions_the_one_that_python_imports_is_named(tmp_path, monkeypatch):
     first, second = tmp_path / "first", tmp_path / "second"
     (first / "My_Package-2.0.dist-info").mkdir(parents=True)
