@@ -128,6 +128,7 @@ def test_a_manifest_gathers_what_the_captures_say(tmp_path, monkeypatch):
             "started": "s", "ended": "e", "elapsed_s": 1.0, "exit_code": 0, "command": ["x"],
             "settings": {}, "workload": {},
             "machine": {"cpu": "c", "cuda": cuda}, "versions": {"torch": "2"},
+            "packages": {"torch": "2"},
             "git": {"profkit": {"commit": "1f"}}, "environment": {"LANG": "C"},
         }  # fmt: skip
         (tmp_path / f"{repeat}.json").write_text(json.dumps(record))
@@ -140,7 +141,7 @@ def test_a_manifest_gathers_what_the_captures_say(tmp_path, monkeypatch):
     assert manifest["git"] == {"profkit": {"commit": "1f"}}
     assert manifest["environment"] == {"LANG": "C"}
     assert (manifest["started"], manifest["ended"]) == ("s", "e")
-    assert manifest["packages"]["torch"]
+    assert manifest["packages"] == {"torch": "2"}
     assert [capture["repeat"] for capture in manifest["captures"]] == [0, 1]
     assert (tmp_path / "c.yaml").read_text().startswith("# profkit run\nbehaviour:\n  batch: 2\n")
 
