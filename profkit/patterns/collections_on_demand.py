@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 
 from profkit.patterns._causes import largest
@@ -46,9 +45,11 @@ def match(
 
 def without_libraries(python_calls: pd.DataFrame) -> pd.DataFrame:
     """Return the calls without the collections that a library asks for, as the compiler does."""
-    names = python_calls["name"].astype(object)
-    callers = python_calls["caller"].map(dict(zip(python_calls["call"], names, strict=True)))
-    are_of_others = callers.map(lambda name: bool(imported_library(str(name))))
-    left_out = having(python_calls, BY_HAND) & are_of_others.to_numpy(dtype=np.bool_)
+    asked = having(python_calls, BY_HAND)
+    if not asked.any():
+        return python_calls
+    callers = python_calls[python_calls["call"].isin(python_calls["caller"][asked])]
+    are_of_others = [bool(imported_library(str(name))) for name in callers["name"]]
+    left_out = asked & python_calls["caller"].isin(callers["call"][are_of_others])
     kept: pd.DataFrame = python_calls[~left_out]
     return kept

@@ -37,7 +37,7 @@ def described(tool: Tool, out: Path, launcher: RankLauncher) -> dict[str, Any]:
         own_versions[tool.profiler_name()] = tool.version()
     versions = (_versions(tool, software) if software else {}) | own_versions
     return {
-        "machine": {**hardware(), **(_of_machine(software) if software else {})},
+        "machine": {**_hardware(), **(_of_machine(software) if software else {})},
         "versions": {name: version for name, version in versions.items() if version},
         "packages": software.packages if software else {},
     }
@@ -48,19 +48,19 @@ def _versions(tool: Tool, software: Software) -> dict[str, str]:
 
 
 def machine() -> dict[str, Any]:
-    """Return `hardware`, and the Python, CUDA and NCCL of this process; "" for missing ones."""
-    return {**hardware(), **_of_machine(Software.of_this_process())}
+    """Return hardware, drivers and the Python, CUDA and NCCL of this process; "" for missing ones.
+
+    Sizes are in bytes; the NVIDIA GPUs are those of `nvml.devices`.
+    """
+    return {**_hardware(), **_of_machine(Software.of_this_process())}
 
 
 def _of_machine(software: Software) -> dict[str, str]:
     return {"python": software.python, **software.builds, "nccl": _nccl(software)}
 
 
-def hardware() -> dict[str, Any]:
-    """Return the hardware and drivers of this machine; sizes in bytes, "" for missing ones.
-
-    The NVIDIA GPUs are those of `nvml.devices`.
-    """
+def _hardware() -> dict[str, Any]:
+    """Return the hardware and drivers of this machine."""
     with nvml.opened() as library:
         driver = nvml.system(library) if library else {}
         gpus = nvml.devices(library) if library else []

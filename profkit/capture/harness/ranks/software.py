@@ -10,6 +10,7 @@ import re
 import runpy
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -60,10 +61,12 @@ def _normal(name: str) -> str:
 
 def _described() -> Iterator[tuple[str, str]]:
     """Yield name and version of each package that Python finds here."""
-    for folder in map(Path, sys.path):
-        for path in folder.iterdir() if folder.is_dir() else ():
-            if found := _DESCRIPTION.fullmatch(path.name):
-                yield found["name"], found["version"]
+    for folder in sys.path:
+        # One that is none, or may not be listed, has no package for Python either.
+        with suppress(OSError):
+            for path in Path(folder).iterdir():
+                if found := _DESCRIPTION.fullmatch(path.name):
+                    yield found["name"], found["version"]
 
 
 def _torch() -> dict[str, str]:
@@ -74,7 +77,10 @@ def _torch() -> dict[str, str]:
 
 
 def _in_file() -> dict[str, Any]:
-    """Return the same of a torch that is not imported, for where no program runs beside."""
+    """Return the same of a torch that is not imported.
+
+    `runpy` changes ``sys.argv`` for a moment: no program of the user's has begun then.
+    """
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         return {}

@@ -35,7 +35,9 @@ def test_of_two_versions_the_one_that_python_imports_is_named(tmp_path, monkeypa
     (first / "My_Package-2.0.dist-info").mkdir(parents=True)
     (second / "my.package-1.0.dist-info").mkdir(parents=True)
     (second / "old_one-0.3-py3.11.egg-info").mkdir()
-    monkeypatch.setattr(sys, "path", [str(first), str(second), str(tmp_path / "none")])
+    (tmp_path / "archive.zip").touch()
+    others = [str(tmp_path / name) for name in ("none", "archive.zip")]
+    monkeypatch.setattr(sys, "path", [*others, str(first), str(second)])
     found = Software.of_this_process()
     assert (found.version("my-package"), found.version("old-one")) == ("2.0", "0.3")
 
