@@ -66,6 +66,7 @@ class _Marks:
         # Marks of the workload itself, which override observed ones.
         self.has_own_steps = False
         self.own_phases: set[str] = set()
+        self.are_on_threads = False
 
     @property
     def are_used(self) -> bool:
@@ -234,6 +235,11 @@ def observed_join(count: int, before: int) -> None:
             listener.join(_marks.index - before - count, count)
 
 
+def observed_threads() -> None:
+    """Expect steps on several threads, as those of a server."""
+    _marks.are_on_threads = True
+
+
 def observed_phase(name: str) -> AbstractContextManager[object]:
     """Mark a phase, found by hooks."""
     is_marked = name in _marks.own_phases
@@ -253,6 +259,11 @@ def shows_phases() -> bool:
 def has_begun() -> bool:
     """Say whether the first step has begun."""
     return _marks.begun
+
+
+def are_on_threads() -> bool:
+    """Say whether steps are known to be on several threads."""
+    return _marks.are_on_threads
 
 
 def has_own_steps() -> bool:

@@ -24,7 +24,7 @@ _MOST_COST = 0.01
 _TURN_S = 0.0005
 _BUSY = 0.1
 _HANDOVER_S = 0.00002
-_COLD = 3
+_GROWTH = 1.5
 _DEEPEST = 128
 _MOST = 200_000
 _MOST_THREADS = 8
@@ -46,6 +46,9 @@ class _Sampled:
     samples: list[tuple[int, int, int, int]] = field(default_factory=list)
     others: list[tuple[int, int, int, int, int]] = field(default_factory=list)
     pauses: list[tuple[int, int]] = field(default_factory=list)
+    ends: list[tuple[int, int]] = field(default_factory=list)
+    """When steps ended, and the thread that ended each, since one did that is not followed."""
+
     usage: dict[str, int] | None = None
 
     def add(self, after: "_Sampled") -> None:
@@ -53,6 +56,7 @@ class _Sampled:
         self.samples += after.samples
         self.others += after.others
         self.pauses += after.pauses
+        self.ends += after.ends
 
 
 class PythonSamples:
@@ -87,6 +91,7 @@ class PythonSamples:
     def _follow_this_thread(self) -> None:
         self._thread = threading.get_ident()
         self._known = {self._thread}
+        self._enders: set[int] = set()
         self._tid = threading.get_native_id()
 
     def begin(self) -> None:
@@ -98,6 +103,13 @@ class PythonSamples:
         if threading.active_count() == 1:
             self._take_turns(are_others_busy=False)
         self._sampler.start()
+
+    def step(self) -> None:
+        """Note that this thread ended a step: it is not the same one in each, as of a server."""
+        tid = threading.get_native_id()
+        if tid != self._tid or self._enders:
+            self._enders.add(tid)
+            self._sampled.ends.append((time.time_ns(), tid))
 
     def end(self) -> None:
         """Sample no more; nothing is left running. What came after the last trace goes with it."""
@@ -138,12 +150,13 @@ class PythonSamples:
             "threads": [[*row[:3], position[row[-1]]] for row in sampled.others],
             "threads_queued_ns": [row[3] for row in sampled.others],
             "pauses": sampled.pauses,
+            "ends": sampled.ends,
             "usage": sampled.usage,
         }
         write_atomically(path, json.dumps(document).encode(), synced=False)
 
     def _sample(self) -> None:
-        usual = 0.0
+        usual = _PERIOD_S * _MOST_COST
         while not self._is_done and self._looks < _MOST:
             # From here to the sleep the program's threads cannot run Python.
             began = time.thread_time()
@@ -151,22 +164,27 @@ class PythonSamples:
             self._looks += 1
             cost = time.thread_time() - began + _HANDOVER_S
             self._cost_s += cost
-            # The first looks are dearer than those that follow.
-            usual = cost if self._looks <= _COLD else min(cost, (usual + cost) / 2)
+            # One that happens to collect garbage is a thousand times as dear as the next.
+            usual = min(cost, _GROWTH * usual)
             time.sleep(max(_PERIOD_S, usual / _MOST_COST))
 
     def _look(self, frames: dict[int, FrameType]) -> None:
         """Note where the program's thread is, and where other threads are that Python knows."""
-        now = self._look_at(frames.get(self._thread))
         if frames.keys() <= self._known:
+            self._look_at(frames.get(self._thread))
             self._take_turns(are_others_busy=False)
             return
-        threads = []
+        now, threads = 0, []
         for thread in threading.enumerate():
             if thread.name.startswith(_OWN):
                 self._known.add(thread.ident or 0)
-            elif thread.ident != self._thread:
+            elif thread.native_id == self._tid:
+                now = self._look_at(frames.get(self._thread))
+            else:
                 threads.append(thread)
+        # Once that has ended, another one may have its `ident`.
+        now = now or time.time_ns()
+        threads.sort(key=lambda thread: thread.native_id in self._enders)
         are_busy = len(threads) > _MOST_THREADS
         for thread in threads[-_MOST_THREADS:]:
             tid, frame = thread.native_id, frames.get(thread.ident or 0)

@@ -1,7 +1,6 @@
 """torch.profiler: operators, kernels, memory and stacks, as seen by PyTorch itself."""
 
 import os
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from profkit import marks
 from profkit.capture import _averages as averages
 from profkit.capture._first_steps import FirstSteps
+from profkit.capture._profiler_recording import ProfilerRecording
 from profkit.capture._profiler_schedule import PRESETS, BoundedSchedule, Schedule
 from profkit.capture._python_samples import PythonSamples
 from profkit.capture._single_recording import single_recording
@@ -207,7 +207,7 @@ class Capture(Session):
             schedule.most = bound.most(taken / cycles.first_steps, steps)
 
         first_steps = self._first_steps(out, rank, predict if bound.is_close else None)
-        recording = _Recording(
+        recording = ProfilerRecording(
             profiler, first_steps, cycles.first, samples, self.experimental.of_all_threads
         )
         with single_recording(profiler, "torch_profiler", recording.first_steps.yield_to):
@@ -296,63 +296,6 @@ class Capture(Session):
         """Return PyTorch's activities, or None for all that this machine supports."""
         by_name = {name.lower(): activity for name, activity in known.items()}
         return [by_name[name] for name in self.activities] or None
-
-
-class _Recording:
-    """Calls PyTorch's profiler at step boundaries."""
-
-    def __init__(
-        self,
-        profiler: "profile",
-        first_steps: FirstSteps,
-        first: int,
-        samples: PythonSamples,
-        options_of_all_threads: "Callable[[], _ExperimentalConfig]",
-    ) -> None:
-        self.samples = samples
-        self.options_of_all_threads = options_of_all_threads
-        self.profiler = profiler
-        self.first_steps = first_steps
-        self.first = first
-        self.started = False
-        self.steps = 0
-
-    def begin(self) -> None:
-        """See `Recorder.begin`."""
-        if threading.current_thread() is not threading.main_thread():
-            # The next step may be another thread's, as in a server. Of all threads there is one
-            # recording only: an operator that is running must not end in the next one.
-            self.first_steps.drop()
-            self.profiler.experimental_config = self.options_of_all_threads()
-        self.first_steps.begin()
-        self.profiler.start()
-        if not self.profiler.with_stack:
-            self.samples.begin()
-        self.started = True
-
-    def step(self) -> None:
-        """See `Recorder.step`."""
-        self.steps += 1
-        if self.steps > self.first:
-            self.first_steps.drop()
-        self.first_steps.step()
-        self.profiler.step()
-
-    def end(self) -> "profile | None":
-        """Stop; a cycle that is cut short still gives its trace.
-
-        Return the recording of the first steps if the first step of the schedule has not ended.
-        """
-        kept = self.first_steps.taken() if self.started and self.steps <= self.first else None
-        if kept is not None:
-            self.profiler.on_trace_ready = None
-        self.samples.end()
-        if self.started:
-            self.profiler.stop()
-        if self.profiler.execution_trace_observer is not None:
-            # Its file is not complete before.
-            self.profiler.execution_trace_observer.cleanup()  # type: ignore[no-untyped-call]
-        return kept
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

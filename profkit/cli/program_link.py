@@ -18,12 +18,13 @@ from profkit.process import caller_environment
 _BLOCK_BYTES = 1 << 16
 _OF_PROFILER = re.compile(
     rb"^(?:USDT:.*\] profiler_(?:start|stop)"
+    rb"|ERROR: External init callback must run in same thread as registerClient.*"
     rb"|\[W.*\] Memory block of unknown size was allocated before the profiling started.*)\r?\n",
     re.MULTILINE,
 )
 """What PyTorch prints as profkit starts its profiler, whatever the program does: the log has it."""
 
-_MAY_BE_OF_PROFILER = re.compile(rb"USDT:|\[W\d{4} ")
+_MAY_BE_OF_PROFILER = re.compile(rb"USDT:|ERROR: External|\[W\d{4} ")
 
 
 @dataclass

@@ -11,12 +11,22 @@ import pandas as pd
 from numpy.typing import NDArray
 
 _LIBRARIES = frozenset({
-    "PIL", "albumentations", "boto3", "botocore", "bs4", "cloudpickle", "cv2", "dill", "fsspec",
-    "h5py", "imageio", "joblib", "librosa", "lmdb", "matplotlib", "mlflow", "msgpack", "nltk",
-    "numba", "numpy", "orjson", "pandas", "polars", "psutil", "pyarrow", "regex", "requests",
-    "s3fs", "safetensors", "scipy", "sentencepiece", "simplejson", "skimage", "sklearn",
-    "soundfile", "spacy", "tensorboard", "tensorboardX", "tokenizers", "tqdm", "triton", "ujson",
-    "urllib3", "wandb", "webdataset", "yaml", "zarr", "zmq",
+    "PIL", "SimpleITK", "aiofiles", "aiohttp", "albumentations", "anyio", "asgiref", "av",
+    "bentoml", "boto3", "botocore", "bottle", "bs4", "celery", "chardet", "charset_normalizer",
+    "click", "cloudpickle", "cv2", "decord", "dill", "django", "faiss", "falcon", "fastapi",
+    "filelock", "flask", "fsspec", "ftfy", "gevent", "gradio", "grpc", "gunicorn", "gym",
+    "gymnasium", "h11", "h5py", "httpcore", "httptools", "httpx", "huggingface_hub", "hydra",
+    "hypercorn", "imageio", "jinja2", "jiwer", "joblib", "kafka", "librosa", "litestar", "litserve",
+    "lmdb", "loguru", "matplotlib", "mlflow", "mosec", "msgpack", "multidict", "networkx",
+    "nibabel", "nltk", "numba", "numpy", "omegaconf", "onnxruntime", "opentelemetry", "orjson",
+    "pandas", "pettingzoo", "pika", "plotly", "polars", "prometheus_client", "psutil", "pyarrow",
+    "pycocotools", "pydantic", "pydicom", "pygame", "pymongo", "quart", "ray", "redis", "regex",
+    "requests", "rich", "rouge_score", "s3fs", "sacrebleu", "safetensors", "sanic", "scipy",
+    "seaborn", "sentencepiece", "sentry_sdk", "shapely", "simplejson", "skimage", "sklearn",
+    "soundfile", "spacy", "sqlalchemy", "starlette", "streamlit", "structlog", "tensorboard",
+    "tensorboardX", "tifffile", "tokenizers", "tornado", "tqdm", "triton", "typer", "ujson",
+    "urllib3", "uvicorn", "uvloop", "wandb", "webdataset", "websockets", "werkzeug", "yaml", "yarl",
+    "zarr", "zmq",
 })  # fmt: skip
 """Packages of others that programs call, but for those that hold models: these are often copied and
 changed, and their lines say which layer it was."""
@@ -34,6 +44,16 @@ SLEEPS = (
     r"<built-in (?:function|method) (?:sleep|select|poll|recv\w*|accept|connect|wait[34p]\w*)\b"
 )
 """Functions that are built in and wait, with no need of a core, for time, network or processes."""
+
+
+_WAITS = re.compile(
+    r"$|<built-in \w+ (?:acquire|__enter__|sleep|select|poll|read|recv\w*|_?accept|get|wait\w*)\b"
+)
+
+
+def waits(frame: str) -> bool:
+    """Say whether a thread whose innermost frame this is waits for anything, or has ended."""
+    return _WAITS.match(frame) is not None
 
 
 @cache

@@ -893,6 +893,12 @@ def test_a_thread_without_a_core_while_another_one_runs_waits_for_the_gil(
     assert not waits or json.loads(found["evidence"]) == {"thread": "train.py(4): count"}
 
 
+def test_another_thread_of_which_no_time_is_known_holds_nothing_up():
+    threads = [{**row, "cpu_ns": -1} for row in looked_at("train.py(4): count", 0, tid=BACKWARD)]
+    samples = looked_at("train.py(9): loop;<built-in function mm>", 0)
+    assert "waiting_for_thread.gil" not in tree(divided(**CPU, samples=samples, threads=threads))
+
+
 @pytest.mark.parametrize(
     ("own_queue", "others_queue", "waits"),
     [(0, 1, True), (1, 0, False), (1, 1, False)],
@@ -913,7 +919,8 @@ SERVING = "serve.py(9): main;socketserver.py(233): serve_forever;<built-in funct
 WORKER = (
     "multiprocessing/managers.py(822): _callmethod;connection.py(9): recv;<built-in function read>"
 )
-ASKING = "serve.py(4): look_up;socket.py(706): readinto;<built-in function recv_into>"
+RECEIVING = "socket.py(706): readinto;<built-in function recv_into>"
+ASKING = f"serve.py(4): look_up;{RECEIVING}"
 LOOP = "serve.py(30): main;asyncio/base_events.py(1922): _run_once"
 QUEUE = "thread.py(81): _worker;<built-in function get>"
 
@@ -933,6 +940,8 @@ QUEUE = "thread.py(81): _worker;<built-in function get>"
         (f"{LOOP};serve.py(9): rank;{ASKING}", SERVING, 0, False),
         (f"{LOOP};selectors.py(4): select;<built-in function select>", "", 0, True),
         ("thread.py(3): run;serve.py(2): serve;<built-in function recv>", SERVING, 0, True),
+        (f"{LOOP};serve.py(9): answer;<built-in function sleep>", "", 0, False),
+        (f"http/server.py(424): handle_one_request;{RECEIVING}", "", 0, True),
     ],
     ids=[
         *(
@@ -944,6 +953,7 @@ QUEUE = "thread.py(81): _worker;<built-in function get>"
         ),
         *("a thread runs Python", "the server is at work", "it waits for something else"),
         *("asks a service", "asks one in a loop of events", "its loop", "waits for its client"),
+        *("sleeps in its answer", "reads a request"),
     ],
 )
 def test_a_server_that_nothing_asks_waits_for_requests(own, server, share, waits):

@@ -104,6 +104,51 @@ def test_what_is_sampled_after_a_trace_goes_with_it_until_another_one_is_written
     assert count("b.json") > second
 
 
+def test_one_dear_look_does_not_keep_the_next_ones_from_coming(monkeypatch):
+    def look(frames):
+        if samples._looks == 5:
+            until = time.thread_time() + 0.1
+            busy_until(lambda: time.thread_time() > until)
+        plain(frames)
+
+    slept, sleep = [], time.sleep
+    monkeypatch.setattr(time, "sleep", lambda period_s: (slept.append(period_s), sleep(0.001)))
+    samples = PythonSamples()
+    plain, samples._look = samples._look, look
+    samples.begin()
+    busy_until(lambda: samples._looks > 10)
+    samples.end()
+    assert max(slept) < 1
+
+
+def test_threads_that_end_steps_are_known_and_each_look_is_at_the_thread_it_names(tmp_path):
+    def answer():
+        looks = samples._looks
+        busy_until(lambda: samples._looks > looks + 2)
+        samples.step()
+        answered.append(threading.get_native_id())
+
+    def first():
+        samples.begin()
+        answer()
+
+    answered = []
+    samples = PythonSamples()
+    # A thread has the `ident` of one that has ended.
+    for target in (first, answer, answer):
+        thread = threading.Thread(target=target)
+        thread.start()
+        thread.join()
+    samples.end()
+    samples.write(tmp_path / "a.json")
+    read = json.loads((tmp_path / "a.json").read_text())
+    assert read["tid"] == answered[0]
+    assert [tid for _, tid in read["ends"]] == answered[1:]
+    seen = {tid: when for tid, when, *_ in read["threads"]}
+    assert {*answered[1:]} <= {*seen}
+    assert max(when for when, _ in read["samples"]) < min(when for when, _ in read["ends"])
+
+
 def test_what_other_threads_do_and_what_is_called_in_c_is_written(tmp_path):
     def work():
         with lock:

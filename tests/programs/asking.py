@@ -1,6 +1,11 @@
-"""A server of asyncio that answers on an executor's thread, and goes on for as long as it may."""
+"""A server of asyncio that answers on an executor's thread, and goes on for as long as it may.
+
+With an argument it ends well at an interrupt.
+"""
 
 import asyncio
+import signal
+import sys
 
 import torch
 from torch import nn
@@ -24,14 +29,21 @@ async def answer(reader, writer):
 async def main():
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
+    stopped = asyncio.Event()
+    if sys.argv[1:]:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stopped.set)
     # One that asks nothing: the end of the program cuts it off.
     waiting = await asyncio.open_connection("127.0.0.1", port)
-    while waiting:
+    while waiting and not stopped.is_set():
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"ask\n")
         await reader.readline()
         writer.close()
         await asyncio.sleep(0.05)
+    waiting[1].close()
+    if others := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(others)
+    print("stopped")
 
 
 asyncio.run(main())

@@ -11,11 +11,12 @@ from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.glob_match import named
 from profkit.analyze.shared.intervals import Intervals
-from profkit.tables.python_frames import own_line
+from profkit.tables.python_frames import is_foreign, own_line, waits
+from profkit.tables.tree_paths import SEPARATOR
 
 NO_REQUEST = "waiting_for_requests"
 
-_LOOPS = r"\): (?:serve\w*|run_forever|_run_once|handle_request|_?accept)\b"
+_LOOPS = r"\): (?:serve\w*|run_forever|_run_once|handle_(?:one_)?request|_?accept)\b"
 _SERVES = re.compile(_LOOPS)
 """Functions that wait for the next client, of an event loop, a server or a socket."""
 
@@ -24,12 +25,6 @@ _CLIENTS = re.compile(
     rf"{_LOOPS}.*<built-in \w+ (?:select|poll)\b|<built-in \w+ _?accept\b|{_FROM_PROCESS}"
 )
 """Stacks of a thread that waits for the next client, or for the process that hears of it."""
-
-_WAITS = re.compile(
-    r"(?:^|<built-in \w+ (?:acquire|__enter__|sleep|select|poll|read|recv\w*|_?accept|get"
-    r"|wait\w*)\b[^;]*)$"
-)
-"""Stacks of a thread that waits for anything, or has ended."""
 
 _ASKS = re.compile(
     r"(?:<built-in \w+ (?:recv\w*|connect|send\w*)|ssl\.py\(\d+\): \w+;<built-in \w+ read)\b[^;]*$"
@@ -43,19 +38,35 @@ def without_requests(rank: RecordedRank, in_call: Intervals) -> Intervals:
     """Return when a server waited for requests, as a union; nothing of a training.
 
     That is what of `in_call`, the time in which the program's thread waits in a call, is in a loop
-    of a server. And it is from half way before to half way after a look at its threads at which all
-    waited, one of them for clients, where they ran together for less than half of the time. Nothing
-    is while a function of the program that the loop calls waits for the answer of another service.
+    of a server, and in no function of the program that this calls. And it is from half way before
+    to half way after a look at its threads at which all waited, one of them for clients, where they
+    ran together for less than half of the time. Nothing is while a function of the program that the
+    loop calls waits for the answer of another service.
     """
     if rank.samples.empty or bool((rank.ops["forward"] >= 0).any()):
         return intervals.nothing()
     loops = named(rank.python["name"], lambda name: _SERVES.search(name) is not None)
+    on_main = (rank.python["tid"] == rank.main).to_numpy()
+    answers = _inside(rank.python, loops & on_main) & on_main
+    answers &= named(rank.python["name"], _is_own)
     own = intervals.intersection(in_call, union_of_rows(rank.python, loops))
+    own = intervals.difference(own, union_of_rows(rank.python, answers))
     all_wait, asks = _looked_at(rank)
     asked_ns = intervals.total(intervals.intersection(own, asks))
     if asked_ns > _MOSTLY * intervals.total(own):  # the loop is around the waiting for a service
         own = intervals.nothing()
     return intervals.difference(intervals.union(np.concatenate((own, all_wait))), asks)
+
+
+def _inside(calls: pd.DataFrame, which: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which calls, in the order of `sampled_calls`, are made inside of some."""
+    start, end = (calls[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    reach = np.maximum.accumulate(np.where(which, end, 0))
+    return np.asarray(start < np.r_[0, reach[:-1]])
+
+
+def _is_own(name: str) -> bool:
+    return not is_foreign(name)
 
 
 def _looked_at(rank: RecordedRank) -> tuple[Intervals, Intervals]:
@@ -64,7 +75,9 @@ def _looked_at(rank: RecordedRank) -> tuple[Intervals, Intervals]:
     rows = pd.concat([rank.samples[columns], rank.threads[columns]], ignore_index=True)
     stacks = rows["stack"].astype(object)
     known = {stack: str(stack) for stack in stacks.unique()}
-    rows["waits"] = stacks.map({stack: bool(_WAITS.search(text)) for stack, text in known.items()})
+    rows["waits"] = stacks.map(
+        {stack: waits(text.rpartition(SEPARATOR)[-1]) for stack, text in known.items()}
+    )
     rows["serves"] = stacks.map(
         {stack: bool(_CLIENTS.search(text)) for stack, text in known.items()}
     )

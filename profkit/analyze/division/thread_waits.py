@@ -113,7 +113,7 @@ def _for_the_gil(rank: RecordedRank) -> Intervals:
     if rank.threads.empty or not len(known):
         return intervals.nothing()
     others = np.zeros(len(known))
-    for _, rows in rank.threads.groupby("tid"):
+    for _, rows in rank.threads[(rank.threads["cpu_ns"] >= 0).to_numpy()].groupby("tid"):
         others += np.interp(known, *_ready_times(rows))
     elapsed = np.diff(known)
     idle = elapsed - np.diff(ready)

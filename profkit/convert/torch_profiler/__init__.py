@@ -34,16 +34,20 @@ from profkit.convert.torch_profiler.recorded import recorded
 def convert(raw: Raw, out: Path) -> Converted:
     """Read one trace; the caller joins several traces of one rank."""
     del out
+    sampled = samples.read(raw)
+    in_turns = sampled.turns if sampled else None
     read = trace.read(
         raw.path,
         rank=raw.rank,
         repeat=raw.repeat,
         ended_steps=ended_steps(raw),
         block_bytes=raw.block_bytes,
-        cores=raw.cores,
+        # Processes that read parts do not know of turns.
+        cores=1 if in_turns else raw.cores,
         helpers=raw.helpers,
+        in_turns=in_turns,
         scratch=raw.scratch,
     )
     chunks = {name: made() for name, made in read.chunks.items() if name not in read.writers}
-    sampled = {name: [table] for name, table in samples.tables(raw).items()}
-    return Converted(tables={**chunks, **read.writers, **sampled}, notes=read.notes)
+    looks = {name: [table] for name, table in samples.tables(raw, sampled, in_turns).items()}
+    return Converted(tables={**chunks, **read.writers, **looks}, notes=read.notes)

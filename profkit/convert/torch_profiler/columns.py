@@ -37,6 +37,7 @@ from profkit.convert.linking.gathered import (
     Gathered,
 )
 from profkit.convert.linking.messages import RANKS_BELOW
+from profkit.convert.linking.steps import mark_number, step_number
 from profkit.convert.torch_profiler.args import (
     CallArgs,
     MemoryArgs,
@@ -54,6 +55,7 @@ from profkit.convert.torch_profiler.events import Event
 from profkit.convert.torch_profiler.pairs import Pairs
 from profkit.convert.torch_profiler.plain_events import ARGS, TYPES, Described, Plain
 from profkit.convert.torch_profiler.plain_events import Events as AnyEvents
+from profkit.convert.torch_profiler.turns import Turns
 
 # The kinds of each table are gathered at once: what a block of rows costs by itself adds up.
 _TABLES = {
@@ -66,6 +68,7 @@ _TABLES = {
     "python_calls": (PYTHON,),
     "synchronisations": (SYNCHRONISATION,),
 }
+_ON_THREADS = {"cpu_ops", "runtime_calls", "memory_events", "python_calls"}
 # torch.autograd.profiler before Kineto wrote no category, but a process with one of these names.
 _LEGACY_PROCESSES = {"CPU functions": OPERATOR, "CUDA functions": KERNEL}
 _MEMORY_NAME = "[memory]"
@@ -79,12 +82,25 @@ _NO_ROWS = {*TYPES} - {*_KIND_OF}
 _SHOWN = 100
 
 
+def _is_step(name: str) -> bool:
+    return max(step_number(name), mark_number(name)) >= 0
+
+
 class Events(Gathered):
     """The columns of one trace: `add` blocks of events, then ask for `columns` of ops and so on."""
 
-    def __init__(self, scratch: Scratch | None = None, spill: Spill | None = None) -> None:
-        """Keep the columns in `spill`, or in a file in `scratch`, or in a folder of their own."""
+    def __init__(
+        self,
+        scratch: Scratch | None = None,
+        spill: Spill | None = None,
+        in_turns: Turns | None = None,
+    ) -> None:
+        """Keep the columns in `spill`, or in a file in `scratch`, or in a folder of their own.
+
+        Threads that end steps `in_turns` count as one.
+        """
         super().__init__(scratch, spill)
+        self.in_turns = in_turns
         self.categories: set[str] = set()
         """Categories of the events before the block in which the first became a row."""
         self.unknown: Counter[str] = Counter()
@@ -179,6 +195,10 @@ class Events(Gathered):
         if len(of_kinds) > 1:
             counts = [len(events) for events in of_kinds]
             columns["kind"] = np.repeat(np.array(kinds, dtype=np.int8), counts)
+        if self.in_turns and table in _ON_THREADS:
+            is_step = self.names.matching(_is_step)
+            are_steps = is_step[columns["name"]] if "name" in columns else np.False_
+            columns["tid"] = self.in_turns.joined(columns["tid"], are_steps)
         self.put(table, columns)
 
     @property

@@ -1,5 +1,7 @@
 """Stacks that profkit sampled inside the process, beside a trace of its own captures."""
 
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 import pyarrow as pa
@@ -7,8 +9,10 @@ from numpy.typing import NDArray
 
 from profkit.convert._harness_steps import step_of, steps_of
 from profkit.convert.base import Raw
+from profkit.convert.torch_profiler.turns import Look, Turns, turns
 from profkit.core.errors import InputError
 from profkit.tables import schema
+from profkit.tables.python_frames import waits
 from profkit.tables.tree_paths import joined
 
 SUFFIX = ".python.json"
@@ -36,7 +40,7 @@ class _Usage(msgspec.Struct):
     involuntary_switches: int
 
 
-class _Sampled(msgspec.Struct):
+class Sampled(msgspec.Struct):
     """What `profkit.capture._python_samples` writes; older captures lack some of the times."""
 
     tid: int
@@ -47,41 +51,71 @@ class _Sampled(msgspec.Struct):
     queued_ns: list[int] = []
     threads: list[tuple[int, int, int, int]] = []
     threads_queued_ns: list[int] = []
+    ends: list[tuple[int, int]] = []
     usage: _Usage | None = None
 
+    @property
+    def own(self) -> list[Look]:
+        """Looks at the thread that is followed."""
+        unknown = [-1] * len(self.samples)
+        rows = zip(self.samples, self.cpu_ns or unknown, self.queued_ns or unknown, strict=True)
+        return [
+            Look(self.tid, when, cpu_ns, queued_ns, stack)
+            for (when, stack), cpu_ns, queued_ns in rows
+        ]
 
-def tables(raw: Raw) -> dict[str, pa.Table]:
-    """Return the samples beside the trace `raw`; empty tables where there are none."""
+    @property
+    def others(self) -> list[Look]:
+        """Looks at all other threads."""
+        queued = self.threads_queued_ns or [-1] * len(self.threads)
+        rows = zip(self.threads, queued, strict=True)
+        return [Look(*row[:3], queued_ns, row[3]) for row, queued_ns in rows]
+
+    @property
+    def turns(self) -> Turns | None:
+        """The threads that end steps by turns; None if it is always the one that is followed."""
+        if not self.ends:
+            return None
+        waiting = [waits(frames[0] if frames else "") for frames in self.stacks]
+        return turns(self.own + self.others, self.ends, self.tid, waiting.__getitem__)
+
+
+def read(raw: Raw) -> Sampled | None:
+    """Return the samples beside the trace `raw`; None where there are none."""
     path = raw.path.with_name(raw.path.name.partition(_OF_TRACE)[0] + SUFFIX)
     if not path.is_file():
-        return {name: schema.empty(name) for name in TABLES}
+        return None
     try:
-        return _tables(raw, msgspec.json.decode(path.read_bytes(), type=_Sampled))
+        found = msgspec.json.decode(path.read_bytes(), type=Sampled)
+        for look in (*found.own, *found.others):
+            found.stacks[look.stack]
     except (msgspec.MsgspecError, IndexError, ValueError) as error:
         raise InputError(f"{path}: not samples of profkit: {error}") from None
+    return found
 
 
-def _tables(raw: Raw, read: _Sampled) -> dict[str, pa.Table]:
-    steps = steps_of(raw)
-    unknown = [-1] * len(read.samples)
-    own = zip(read.samples, read.cpu_ns or unknown, read.queued_ns or unknown, strict=True)
-    others = zip(read.threads, read.threads_queued_ns or [-1] * len(read.threads), strict=True)
-    usage = read.usage
-    when = np.array([when for when, _ in read.samples], dtype=np.int64)
-    rows: dict[str, list[tuple[int, ...]]] = {
+def tables(raw: Raw, read: Sampled | None, in_turns: Turns | None) -> dict[str, pa.Table]:
+    """Return what was `read` as tables, empty ones of nothing."""
+    if read is None:
+        return {name: schema.empty(name) for name in TABLES}
+    steps, usage = steps_of(raw), read.usage
+    own, others = (in_turns.own, in_turns.others) if in_turns else (read.own, read.others)
+    own = [look._replace(tid=read.tid) for look in own]
+    times_ns = np.array([look.time_ns for look in own], dtype=np.int64)
+    are_inside = _are_inside(times_ns, steps)
+    rows: dict[str, Sequence[tuple[int, ...]]] = {
         "python_samples": [
-            (read.tid, when, cpu_ns, queued_ns, stack)
-            for ((when, stack), cpu_ns, queued_ns), is_inside in zip(
-                own, _are_inside(when, steps), strict=True
-            )
-            if is_inside
+            look for look, is_inside in zip(own, are_inside, strict=True) if is_inside
         ],
-        "between_steps": [
-            (read.tid, spent_ns, stack) for stack, spent_ns in _between(read, when, steps)
-        ],
-        "python_threads": [(*row[:3], queued_ns, row[3]) for row, queued_ns in others],
+        "between_steps": [(read.tid, spent_ns, stack) for stack, spent_ns in _between(own, steps)],
+        "python_threads": others,
         "python_pauses": [(read.tid, start, end) for start, end in read.pauses],
-        "sampled_steps": [(step, start, end) for step, (start, end) in enumerate(steps.tolist())],
+        # How long a step is that others run beside says nothing of what it does.
+        "sampled_steps": [
+            (step, start, end)
+            for step, (start, end) in enumerate(steps.tolist())
+            if not in_turns or in_turns.are_alone
+        ],
         "processes": [msgspec.structs.astuple(usage)] if usage else [],
     }
     # Frames are written from the innermost.
@@ -96,24 +130,22 @@ def _are_inside(times_ns: NDArray[np.int64], steps: NDArray[np.int64]) -> NDArra
     return step_of(times_ns, steps) >= 0
 
 
-def _between(
-    read: _Sampled, times_ns: NDArray[np.int64], steps: NDArray[np.int64]
-) -> list[tuple[int, int]]:
+def _between(own: Sequence[Look], steps: NDArray[np.int64]) -> list[tuple[int, int]]:
     """Return the stacks that were seen between steps, and the time in ns that each stands for.
 
     A look is dearer where much runs, so that the looks of one gap share its time.
     """
     gaps = np.column_stack((steps[:-1, 1], steps[1:, 0]))
-    gap = step_of(times_ns, gaps)
+    gap = step_of(np.array([look.time_ns for look in own], dtype=np.int64), gaps)
     seen = gap >= 0
     looks = np.bincount(gap[seen], minlength=len(gaps))
-    stack = np.array([stack for _, stack in read.samples], dtype=np.int64)[seen]
+    stack = np.array([look.stack for look in own], dtype=np.int64)[seen]
     share_ns = ((gaps[:, 1] - gaps[:, 0]) / np.maximum(looks, 1))[gap[seen]]
     spent_ns = np.bincount(stack, weights=share_ns)
     return [(int(number), round(spent_ns[number])) for number in np.unique(stack)]
 
 
-def _table(name: str, raw: Raw, rows: list[tuple[int, ...]], stacks: list[str]) -> pa.Table:
+def _table(name: str, raw: Raw, rows: Sequence[tuple[int, ...]], stacks: list[str]) -> pa.Table:
     """Return `rows` as the table `name`, whose columns after rank and repeat they have."""
     names = [column for column in schema.TABLES[name].names if column not in {"rank", "repeat"}]
     columns: dict[str, list[int] | list[str]] = {

@@ -26,6 +26,7 @@ from profkit.convert.torch_profiler.header import Header
 from profkit.convert.torch_profiler.parts import is_shared, parts_of, read_parts, workers
 from profkit.convert.torch_profiler.reader import BLOCK_BYTES, Reader
 from profkit.convert.torch_profiler.source import Source
+from profkit.convert.torch_profiler.turns import Turns
 from profkit.core.errors import InputError
 from profkit.core.formatting import agreeing
 
@@ -71,6 +72,7 @@ def read(  # noqa: PLR0913 - the arguments of a job
     cores: int = 1,
     helpers: Executor | None = None,
     scratch: Path | None = None,
+    in_turns: Turns | None = None,
 ) -> Trace:
     """Read the trace at `path`, plain or gzip; raises `InputError` if it is something else.
 
@@ -80,13 +82,14 @@ def read(  # noqa: PLR0913 - the arguments of a job
     Columns are kept in files in `scratch`, or in a temporary folder, until the trace is let go:
     memory is a few blocks of `block_bytes` of text, and as many rows, however large the file is. Of
     a large plain one, up to `cores` processes read a part each: `helpers`, or those that are
-    started here.
+    started here. Threads that end steps `in_turns` are read as one, by this process alone.
     """
     with ExitStack() as stack:
         pool = (helpers or workers(cores - 1)) if cores > 1 and is_shared(path) else None
         if pool:
             stack.callback(pool.shutdown, wait=False)
-        header, gathered, notes = _gathered(path, block_bytes, pool, cores, Scratch(scratch))
+        gathered = Events(Scratch(scratch), in_turns=in_turns)
+        header, gathered, notes = _gathered(path, block_bytes, pool, cores, gathered)
         origin = Origin(
             rank=header.rank if rank < 0 else rank, repeat=repeat, base_ns=header.base_ns
         )
@@ -127,14 +130,17 @@ def _of_header(header: Header, gathered: Events, groups: Mapping[str, Message]) 
 
 
 def _gathered(
-    path: Path, block_bytes: int, pool: Executor | None, cores: int, scratch: Scratch
+    path: Path, block_bytes: int, pool: Executor | None, cores: int, gathered: Events
 ) -> tuple[Header, Events, list[str]]:
-    """Return what a trace holds, read in parts with `pool` if it is there and that can be done."""
+    """Return what a trace holds, read in parts with `pool` if it is there and that can be done.
+
+    Else it is added to what was `gathered`.
+    """
     cut = parts_of(path, block_bytes) if pool else []
-    if pool and cut and (whole := read_parts(cut, pool, scratch, others=cores - 1)):
+    if pool and cut and (whole := read_parts(cut, pool, gathered.scratch, others=cores - 1)):
         _refuse(path, *whole, ended=True)
         return *whole, []
-    reader, gathered = Reader(path, block_bytes=block_bytes), Events(scratch)
+    reader = Reader(path, block_bytes=block_bytes)
     for events in reader:
         gathered.add(events)
     _refuse(path, reader.header, gathered, ended=reader.ended)

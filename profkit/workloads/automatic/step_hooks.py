@@ -290,6 +290,7 @@ class StepHooks(ExitStack):
             self.thread = thread
         elif not self.has_several_threads:
             self.has_several_threads = True
+            marks.observed_threads()
             marks.note(
                 "Several threads call the model: a step lasts from the end of one forward pass to"
                 " the end of the next one, whichever threads they are on."

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from profkit.convert.base import Raw
-from profkit.convert.torch_profiler.samples import tables
+from profkit.convert.torch_profiler import samples
 from profkit.core.errors import InputError
 
 ROOT = "a.py(1): main;b.py(2): inner"
@@ -14,6 +14,11 @@ ROOT = "a.py(1): main;b.py(2): inner"
 def raw(folder):
     path = folder / "rank0_dp0_tp0_pp0.17.pt.trace.json.gz"
     return Raw(path=path, label="rank0_dp0_tp0_pp0", rank=3, repeat=1)
+
+
+def tables(given):
+    read = samples.read(given)
+    return samples.tables(given, read, read.turns if read else None)
 
 
 def test_samples_beside_a_trace_become_rows_from_the_root(tmp_path):

@@ -122,8 +122,8 @@ def made_no_step(passes: int) -> str:
 
 def _step_facts(record: ProcessRecord) -> dict[str, Any]:
     """Return what is special about the steps of `record`."""
-    facts = {"step_is": record.step_is, "first_passes": record.first_passes}
-    return {name: fact for name, fact in (facts | {"round": record.round}).items() if fact}
+    names = ("step_is", "first_passes", "has_several_threads", "round")
+    return {name: fact for name in names if (fact := getattr(record, name))}
 
 
 def _unstepped(records: Sequence[ProcessRecord]) -> dict[str, Any]:

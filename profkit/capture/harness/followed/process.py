@@ -9,6 +9,7 @@ import ctypes
 import functools
 import logging
 import os
+import signal
 import sys
 import threading
 import time
@@ -120,6 +121,8 @@ class FollowedProcess:
 
         has_markers = self.request.tool.opens_step_ranges
         marks.begin_anew(self, markers=step_markers() if has_markers else ())
+        if self.request.has_several_threads:
+            marks.observed_threads()
         self.step_hooks = self.hooks.enter_context(
             StepHooks(self.request.step, self.request.samples, self.request.round)
         )
@@ -224,7 +227,7 @@ class FollowedProcess:
             (self.spec.folder / ENDED_EARLY).touch()
         _after(_END_S if is_on_main else _END_BY_THREAD_S, self.exit_now, 0)
         if not is_on_main:
-            _after(_ANSWER_S, _exit_in_main_thread)
+            _after(_ANSWER_S, _end_by_main_thread)
         return not (is_on_main or is_training)
 
     def _leave(self) -> None:
@@ -282,6 +285,7 @@ class FollowedProcess:
         self.record.step_is = self.step_hooks.step_is
         self.record.first_passes = self.step_hooks.first_passes
         self.record.unstepped_passes = self.step_hooks.unstepped_passes
+        self.record.has_several_threads = self.step_hooks.has_several_threads
         if (step := self.step_hooks.step_ends.confirmed) is not None:
             self.record.round = asdict(step)
         self.record.write(self.spec.folder)
@@ -303,12 +307,23 @@ def _after(wait_s: float, act: Callable[..., None], *args: int) -> None:
     timer.start()
 
 
-def _exit_in_main_thread() -> None:
-    """Raise SystemExit in the main thread, once that runs Python again."""
+def _end_by_main_thread() -> None:
+    """End as Ctrl-C does where the program has its own way; else raise SystemExit in its thread."""
+    if _has_own_interrupt():
+        os.kill(os.getpid(), signal.SIGINT)
+        return
     # What asyncio says of the answers that this cuts off is no error of the program's.
     logging.getLogger("asyncio").disabled = True
     main = ctypes.c_ulong(threading.main_thread().ident or 0)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(main, ctypes.py_object(SystemExit))
+
+
+def _has_own_interrupt() -> bool:
+    """Say whether the program has put something in place of KeyboardInterrupt, as servers do."""
+    handler = signal.getsignal(signal.SIGINT)
+    # That of asyncio itself raises KeyboardInterrupt in the end.
+    is_of_runner = getattr(getattr(handler, "func", None), "__name__", "") == "_on_sigint"
+    return callable(handler) and handler is not signal.default_int_handler and not is_of_runner
 
 
 def _write_failure(spec: Spec, record: ProcessRecord, error: BaseException) -> None:

@@ -82,6 +82,9 @@ class ProcessRecord:
     unstepped_passes: int = 0
     """Passes of a model while there was an optimizer that has made no step."""
 
+    has_several_threads: bool = False
+    """Whether several threads call the model."""
+
     round: dict[str, Any] | None = None
     """What a step of several optimizers was, if that is known."""
 

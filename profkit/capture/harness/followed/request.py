@@ -50,6 +50,9 @@ class FollowRequest:
     round: Round | None
     """What a step of several optimizers is, if that was found out."""
 
+    has_several_threads: bool
+    """Whether it was found out that several threads call the model."""
+
     stop_after: int
     """Steps after which the program is ended; 0 lets it come to its own end."""
 
@@ -68,6 +71,7 @@ def of(spec: Spec, tool: Tool) -> FollowRequest:
         step=_found(known) if step == "auto" else step,
         samples=workload.get("samples") or -1,
         round=_round(known),
+        has_several_threads=bool(known.get("has_several_threads")),
         stop_after=workload.get("stop_after") or 0,
         stop_after_s=workload.get("stop_after_s", 0.0) if spec.tool in _TIMED else 0.0,
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from profkit.capture.harness.record import capture_json
+from profkit.capture.harness.record import capture_json, rank_errors
 
 PROGRAMS = Path(__file__).parents[3] / "programs"
 KINDS = ("sources.json", "steps.json")
@@ -147,6 +147,12 @@ def test_a_server_is_ended_after_the_steps_asked_for_without_an_error(followed):
     assert (made.result.returncode, made.result.stderr, made.steps) == (0, "", [5])
 
 
+def test_a_server_that_ends_well_at_an_interrupt_is_interrupted_after_the_steps(followed):
+    made = followed("python asking.py well", stop_after=5)
+    assert (made.result.returncode, made.result.stderr, made.steps) == (0, "", [5])
+    assert made.printed == ["stopped"]
+
+
 def test_a_program_that_clears_its_environment_before_it_imports_torch_is_followed(followed):
     run_it = "runpy.run_path('train.py', run_name='__main__')"
     made = followed(f'python -c "import os, runpy; os.environ.clear(); {run_it}"')
@@ -169,6 +175,32 @@ def test_each_answer_of_a_server_is_a_step_whatever_thread_it_is_on(followed, to
         # Two in each of three steps.
         assert len(layers) == 6
         assert len({event["tid"] for event in layers}) == 3
+
+
+def test_a_server_is_recorded_whose_model_the_main_thread_has_called_before(followed):
+    first = followed("python serving.py 4 warm")
+    assert (first.result.returncode, first.steps) == (0, [13])
+    assert first.found.facts["has_several_threads"]
+    made = {"attempt": 1, "status": "ok", "reason": "", "settings": {}, "workload": {}}
+    capture_json.write(first.out, made | first.found.facts)
+    later = followed("python serving.py 4 warm", "torch_profiler")
+    assert (later.result.returncode, later.steps) == (0, [13]), later.result.stderr
+    (trace,) = later.out.glob("*.pt.trace.json.gz")
+    events = json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"]
+    layers = [event for event in events if event.get("name") == "aten::addmm"]
+    assert len(layers) == 6
+    (samples,) = later.out.glob("*.python.json")
+    ends = json.loads(samples.read_text())["ends"]
+    assert {event["tid"] for event in layers} <= {tid for _, tid in ends}
+
+
+def test_a_recording_of_the_main_thread_alone_ends_with_an_error_where_another_one_goes_on(
+    followed,
+):
+    made = followed("python serving.py 4 warm", "torch_profiler")
+    assert (made.result.returncode, made.printed) == (0, ["[4, 8]"] * 12)
+    (error,) = made.out.glob(f"*{rank_errors.SUFFIX}")
+    assert "a step ended on another thread" in error.read_text()
 
 
 def test_forward_passes_are_the_steps_of_a_program_whose_optimizer_makes_none(

@@ -1,0 +1,96 @@
+"""A recording of PyTorch's profiler that begins, goes on and ends with the steps of a program."""
+
+import atexit
+import threading
+from typing import TYPE_CHECKING
+
+from profkit import marks
+from profkit.capture._first_steps import FirstSteps
+from profkit.capture._python_samples import PythonSamples
+from profkit.core.errors import ProfkitError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch._C._profiler import _ExperimentalConfig
+    from torch.profiler import profile
+
+
+class ProfilerRecording:
+    """Calls PyTorch's profiler at step boundaries."""
+
+    def __init__(
+        self,
+        profiler: "profile",
+        first_steps: FirstSteps,
+        first: int,
+        samples: PythonSamples,
+        options_of_all_threads: "Callable[[], _ExperimentalConfig]",
+    ) -> None:
+        self.samples = samples
+        self.options_of_all_threads = options_of_all_threads
+        self.profiler = profiler
+        self.first_steps = first_steps
+        self.first = first
+        self.thread = threading.main_thread()
+        self.is_of_all_threads = False
+        self.started = False
+        self.steps = 0
+
+    def begin(self) -> None:
+        """See `Recorder.begin`."""
+        self.thread = threading.current_thread()
+        if self.thread is not threading.main_thread() or marks.are_on_threads():
+            # The next step may be another thread's, as in a server. Of all threads there is one
+            # recording only: an operator that is running must not end in the next one.
+            self.first_steps.drop()
+            self.profiler.experimental_config = self.options_of_all_threads()
+            self.is_of_all_threads = True
+        self.first_steps.begin()
+        self.profiler.start()
+        if not self.profiler.with_stack:
+            self.samples.begin()
+        self.started = True
+
+    def step(self) -> None:
+        """See `Recorder.step`."""
+        if not self._is_recorded_here():
+            raise ProfkitError(
+                "a step ended on another thread than the first one began on, and PyTorch's"
+                " profiler records one thread unless it is asked for all at the beginning",
+                hint="add the tool baseline, which finds out that several threads call the model",
+            )
+        self.steps += 1
+        self.samples.step()
+        if self.steps > self.first:
+            self.first_steps.drop()
+        self.first_steps.step()
+        self.profiler.step()
+
+    def end(self) -> "profile | None":
+        """Stop; a cycle that is cut short still gives its trace.
+
+        Return the recording of the first steps if the first step of the schedule has not ended.
+        """
+        self.samples.end()
+        if self._is_recorded_here():
+            return self._stop()
+        # From another thread PyTorch cannot stop it, and one that is not stopped crashes at exit.
+        self.profiler.on_trace_ready = None
+        atexit.register(self._stop)
+        return None
+
+    def _stop(self) -> "profile | None":
+        kept = self.first_steps.taken() if self.started and self.steps <= self.first else None
+        if kept is not None:
+            self.profiler.on_trace_ready = None
+        if self.started:
+            self.profiler.stop()
+        if self.profiler.execution_trace_observer is not None:
+            # Its file is not complete before.
+            self.profiler.execution_trace_observer.cleanup()  # type: ignore[no-untyped-call]
+        return kept
+
+    def _is_recorded_here(self) -> bool:
+        """Say whether this thread is recorded, which alone can stop the recording."""
+        return self.is_of_all_threads or threading.current_thread() is self.thread
