@@ -13,7 +13,7 @@ from profkit.core.verdict import Action, Cause, Confidence, Limiter
 from profkit.patterns._parameter_loops import IS_UPDATE
 
 _ALONE = ("single_rows",)
-"""Patterns on how the program is used, which say nothing where there is something to change."""
+"""Patterns on how the program is used, which come last, and only if they gain more than others."""
 _NO_LESS = 0.5
 _UNSURE = 0.5
 _MOSTLY = 0.5
@@ -41,7 +41,8 @@ def worthwhile(
         Confidence.LOW: least_unsure_ms / _UNSURE,
     }
     worth = [action for action in known if action.gain_ms >= least[action.confidence]]
-    return [action for action in worth if action.pattern not in _ALONE] or worth
+    most = max((one.gain_ms for one in worth if one.pattern not in _ALONE), default=0.0)
+    return [one for one in worth if one.pattern not in _ALONE or one.gain_ms > most]
 
 
 def _said_once(matches: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -64,6 +65,8 @@ def in_order(worth: Sequence[Action], limiter: Limiter) -> list[Action]:
     assumption. Where computing is the limiter they have no precedence. So do actions that are sure
     come before those that are not.
     """
+    alone = [action for action in worth if action.pattern in _ALONE]
+    worth = [action for action in worth if action.pattern not in _ALONE]
     most = max((action.gain_ms for action in worth), default=0.0)
     least = _NO_LESS * most
     waits = limiter is not Limiter.GPU
@@ -78,7 +81,7 @@ def in_order(worth: Sequence[Action], limiter: Limiter) -> list[Action]:
         is_alike = order(ordered[0])[0] == order(largest)[0]
         why = "as more certain than the next" if is_alike else f"as the step is {limiter}"
         ordered[0] = replace(ordered[0], title=f"{ordered[0].title} (first, {why})")
-    return ordered
+    return [*ordered, *alone]
 
 
 def with_those(

@@ -10,11 +10,13 @@ _FUNCTIONS = (
     r"PIL/|torchvision/transforms|image_transforms\.py|image_processing_\w+\.py|imageio|albumentations"
     r"|zoom_shift|scipy/ndimage|decode_(?:jpeg|image)|cv2|skimage/"
 )
-_SERVED = (
-    "Decode in a pool of processes and no larger than needed (`Image.draft` before `resize`), or "
-    "prepare on the GPU: `torchvision.transforms.v2` on tensors of uint8."
-)
+_SERVED = "Decode in a pool of processes and no larger than needed (`Image.draft` before `resize`)"
 """For a program that answers requests, in which no loader hands over batches."""
+_LOADED = "Move it into workers (`num_workers` of the DataLoader)"
+_ON_GPU = (
+    ", or to the GPU: `torchvision.transforms.v2` on tensors of uint8, a fast image processor "
+    "(`use_fast=True`)."
+)
 _OTHERWISE = (
     r"torch/autograd/function\.py\(\d+\): apply|: (?:save|save_image|make_grid|imsave|imwrite)$"
 )
@@ -27,7 +29,11 @@ _OTHERWISE = (
     calls=f"{_FUNCTIONS}|{_OTHERWISE}",
 )
 def match(
-    python_calls: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step
+    python_calls: pd.DataFrame,
+    cpu_ops: pd.DataFrame,
+    kernels: pd.DataFrame,
+    causes: pd.DataFrame,
+    step: Step,
 ) -> Match | None:
     """Find time in functions that decode, resize or normalise images."""
     used = python_calls[having(python_calls, _OTHERWISE)]
@@ -35,13 +41,10 @@ def match(
     spent = spent_in(_FUNCTIONS, others, cpu_ops, causes, step)
     if spent is None:
         return None
+    is_loaded = cpu_ops.empty or trains(cpu_ops) or having(python_calls, LOADS).any()
     return Match(
         cause=spent.cause,
-        advice=_SERVED
-        if len(cpu_ops) and not (trains(cpu_ops) or having(python_calls, LOADS).any())
-        else "Move it into workers (`DataLoader(num_workers=4)`), or to the GPU: "
-        "`torchvision.transforms.v2` on tensors of uint8, a fast image processor "
-        "(`use_fast=True`).",
+        advice=(_LOADED if is_loaded else _SERVED) + (_ON_GPU if len(kernels) else "."),
         gain_ns=spent.gain_ns,
         place=spent.place,
         also=spent.also,

@@ -648,10 +648,11 @@ def test_what_helps_against_the_limiter_comes_before_a_larger_bound_elsewhere():
 
 
 @pytest.mark.parametrize(
-    ("beside", "said"), [(10, ["x"]), (0.1, ["single_rows"]), (0, ["single_rows"])]
+    ("beside", "said"),
+    [(30, ["x"]), (10, ["x", "single_rows"]), (0.1, ["single_rows"]), (0, ["single_rows"])],
 )
-def test_another_use_of_the_model_is_advised_where_nothing_else_is(beside, said):
-    single = ("single_rows", *match("cpu_operators", 60)[1:])
+def test_another_use_of_the_model_is_advised_last_and_where_it_gains_most(beside, said):
+    single = ("single_rows", *match("cpu_operators", 20)[1:])
     others = [("x", *match("python", beside)[1:])] if beside else []
     found = on({"cpu_operators": 70, "python": 30}, matches=[single, *others])
     assert [action.pattern for action in found.actions] == said

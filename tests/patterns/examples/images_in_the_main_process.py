@@ -8,7 +8,7 @@ FOUND = {
     "python_calls": [python(0, 90_000, CALLED), python(10_000, 20_000, CALLED)],
     "causes": causes(("gpu_idle", 0.08, "")),
 }
-EXPECTED = ("gpu_idle.python", 80_000, "DataLoader(num_workers=4)")
+EXPECTED = ("gpu_idle.python", 80_000, "`num_workers` of the DataLoader).")
 PASSED = {
     "a model": {"python_calls": [python(0, 90_000, "model.py(3): forward")]},
     "a layer made of them": {
