@@ -75,7 +75,7 @@ class PythonSamples:
         self._cost_s = 0.0
         self._switch_s = 0.0
         self._is_turn_short = False
-        self._ran_ns: dict[int, tuple[int, int]] = {}
+        self._before: dict[int, tuple[int, int, int, int]] = {}
         self._queues = Queues()
         self._stacks: dict[tuple[Position, ...], int] = {}
         # Two threads look, and what was counted before the other one added is no number.
@@ -189,10 +189,7 @@ class PythonSamples:
         for thread in threads[-_MOST_THREADS:]:
             tid, frame = thread.native_id, frames.get(thread.ident or 0)
             if tid is not None and frame is not None:
-                cpu_ns, queued_ns = _cpu_ns(tid), self._queues.waited_ns(tid)
-                other = tid, now, cpu_ns, queued_ns, self._number(frame)
-                self._sampled.others.append(other)
-                are_busy |= self._is_busy(tid, now, cpu_ns)
+                are_busy |= self._look_at_other(tid, now, frame)
         self._take_turns(are_others_busy=are_busy)
 
     def _look_at(self, frame: FrameType | None) -> int:
@@ -204,11 +201,18 @@ class PythonSamples:
         self._sampled.samples.append(row)
         return now
 
-    def _is_busy(self, tid: int, now: int, cpu_ns: int) -> bool:
-        """Tell whether a thread had a core since the last look, of which a new one is suspect."""
-        before, ran = self._ran_ns.get(tid, (now, -1))
-        self._ran_ns[tid] = now, cpu_ns
-        return ran < 0 or cpu_ns - ran > _BUSY * (now - before)
+    def _look_at_other(self, tid: int, now: int, frame: FrameType) -> bool:
+        """Note where a thread is; say whether it had a core since, of which a new one is suspect.
+
+        One that has not run is where it was: of many threads most wait, and a look costs more.
+        """
+        cpu_ns = _cpu_ns(tid)
+        when, ran_ns, queued_ns, number = self._before.get(tid, (now, -1, -1, -1))
+        if ran_ns < 0 or cpu_ns != ran_ns:
+            queued_ns, number = self._queues.waited_ns(tid), self._number(frame)
+        self._before[tid] = now, cpu_ns, queued_ns, number
+        self._sampled.others.append((tid, now, cpu_ns, queued_ns, number))
+        return ran_ns < 0 or cpu_ns - ran_ns > _BUSY * (now - when)
 
     def _take_turns(self, *, are_others_busy: bool) -> None:
         """Let threads take turns as the program has it, or more often where no other one runs.
