@@ -16,6 +16,9 @@ Marker = Callable[[str], AbstractContextManager[object]]
 Parts = Callable[[], Mapping[str, "Part"]]
 """Returns the parts of a step, by name, each ready for any number of calls."""
 
+STEP = "step#"
+"""How the name of the range of a step begins, before its number."""
+
 _SILENT: AbstractContextManager[object] = nullcontext()
 
 
@@ -87,7 +90,7 @@ class _Marks:
 
     def open(self) -> None:
         """Open the ranges of step `index`."""
-        self.open_step = self.ranges(f"step#{self.index}")
+        self.open_step = self.ranges(f"{STEP}{self.index}")
         self.open_step.__enter__()
 
     def close(self) -> None:

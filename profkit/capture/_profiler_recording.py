@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from torch.profiler import profile
 
 
+def is_for_all_threads() -> bool:
+    """Say whether a step may end on another thread than this one, on which recording begins."""
+    return threading.current_thread() is not threading.main_thread() or marks.are_on_threads()
+
+
 class ProfilerRecording:
     """Calls PyTorch's profiler at step boundaries."""
 
@@ -40,7 +45,7 @@ class ProfilerRecording:
     def begin(self) -> None:
         """See `Recorder.begin`."""
         self.thread = threading.current_thread()
-        if self.thread is not threading.main_thread() or marks.are_on_threads():
+        if is_for_all_threads():
             # The next step may be another thread's, as in a server. Of all threads there is one
             # recording only: an operator that is running must not end in the next one.
             self.first_steps.drop()

@@ -114,6 +114,9 @@ class Tool(Settings):
     holds_steps: ClassVar[bool] = False
     """Whether what it records of a step stays in the program's memory until the step has ended."""
 
+    is_of_one_thread: ClassVar[bool] = False
+    """Whether the thread that begins its recording has to end it, and is all that it records."""
+
     explains_out_of_memory: ClassVar[bool] = False
     """Whether it records what filled the memory of a workload that runs out of it."""
 

@@ -34,6 +34,7 @@ class Capture(Session):
     """
 
     outputs: ClassVar = (f"*{_SUFFIX}",)
+    is_of_one_thread: ClassVar = True
     is_repeated: ClassVar = False
     explains_out_of_memory: ClassVar = True
 

@@ -20,6 +20,7 @@ class Capture(Session):
     """Record the thread that runs the workload; one session of pyinstrument for each rank."""
 
     outputs: ClassVar = (f"*{_SUFFIX}",)
+    is_of_one_thread: ClassVar = True
     distribution: ClassVar = "pyinstrument"
 
     interval_s: PositiveFloat = 0.001

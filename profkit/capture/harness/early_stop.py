@@ -1,4 +1,4 @@
-"""Skip a capture that cannot succeed: one of its run has failed, and it would fail alike."""
+"""Skip a capture that cannot succeed, as one of its run shows, which may have failed alike."""
 
 import os
 from collections.abc import Mapping
@@ -36,6 +36,8 @@ def reason(spec: Spec, tool: Tool) -> str:
             is_explained = record.get("status") == "oom" and tool.explains_out_of_memory
             if _has_failed_now(record) and not (is_explained and name != spec.tool):
                 return f"not tried, as {name} {_FIRST} failed"
+            if tool.is_of_one_thread and record.get("has_several_threads"):
+                return f"not tried: several threads call the model, and {spec.tool} records one"
     return ""
 
 

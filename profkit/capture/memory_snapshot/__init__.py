@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
+from profkit.capture._profiler_recording import is_for_all_threads
 from profkit.capture._single_recording import single_recording
 from profkit.capture.base import Rank, Recorder, Session
 from profkit.capture.memory_snapshot import cpu_allocation_history
@@ -200,6 +201,10 @@ class _Cpu:
 
     def start(self) -> None:
         """See `_History.start`."""
+        if is_for_all_threads():
+            from torch._C._profiler import _ExperimentalConfig
+
+            self.profiler.experimental_config = _ExperimentalConfig(profile_all_threads=True)
         self.profiler.start()
         self.recording = True
 

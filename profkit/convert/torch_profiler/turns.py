@@ -83,11 +83,10 @@ def turns(
         # The one that ended the step before may still be about to send its answer.
         before = ends[turn - 1][1] if turn else first
         several += len({look.tid for look in at_work} - ({before} - {ender})) > 1
-        # Where none of them lives, the main thread says what the program waits for.
-        pool = at_work or known or [min(at_once)]
-        chosen = next((look for look in pool if look.tid == ender), pool[-1])
-        own.append(used.added_up(chosen, {look.tid: look for look in known}))
-        others += (look for look in at_once if look is not chosen)
+        # One may wait in its turn. Otherwise those that wait say nothing of it, nor has it begun.
+        in_turn = [look for look in known if look.tid == ender] or at_work[-1:]
+        own += (used.added_up(look, {look.tid: look for look in known}) for look in in_turn)
+        others += (look for look in at_once if look not in in_turn)
     are_alone = several <= _MOST_AT_ONCE * some
     return Turns(threads=threads, into=first, are_alone=are_alone, own=own, others=others)
 

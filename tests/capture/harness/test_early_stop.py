@@ -47,6 +47,16 @@ def test_the_first_failure_of_a_tool_stops_its_repeats_alone(spec):
 
 
 @pytest.mark.parametrize(
+    ("tool", "tried"), [("pyinstrument", False), ("memory_layers", False), ("py_spy", True)]
+)
+def test_tools_of_one_thread_are_not_tried_where_several_call_the_model(spec, tool, tried):
+    found = reason(spec(tool, 0, baseline={"status": "ok", "has_several_threads": True}))
+    expected = f"not tried: several threads call the model, and {tool} records one"
+    assert found == ("" if tried else expected)
+    assert reason(spec(tool, 0, baseline={"status": "ok"})) == ""
+
+
+@pytest.mark.parametrize(
     ("tool", "tried"), [("memory_snapshot", True), ("memory_layers", True), ("nsys", False)]
 )
 def test_what_explains_why_the_memory_did_not_suffice_is_tried_once(spec, tool, tried):

@@ -39,19 +39,17 @@ def test_the_thread_whose_turn_it_is_has_the_looks_and_adds_up_its_times():
         (SECOND, 30, 4 + 7),
         # No more than the time since the last look.
         (THIRD, 50, 11 + 20),
-        # None of them lives: the main thread tells what is waited for.
-        (MAIN, 90, 11 + 20 + 3),
     ]
     assert [(one.tid, one.time_ns) for one in found.others] == [
-        (MAIN, 10), (MAIN, 20), (FIRST, 20), (MAIN, 30), (MAIN, 50),
+        (MAIN, 10), (MAIN, 20), (FIRST, 20), (MAIN, 30), (MAIN, 50), (MAIN, 90),
     ]  # fmt: skip
     assert found.are_alone
 
 
-def test_a_thread_that_works_comes_before_one_that_waits_for_its_turn():
-    found = turns_of(look(SECOND, 10, stack=WAITS), look(THIRD, 10), look(SECOND, 20, stack=WAITS))
-    assert [one.tid for one in found.own] == [THIRD, SECOND]
-    assert found.own[0].cpu_ns == -1
+def test_a_thread_may_wait_in_its_turn_and_another_one_does_not_say_what_it_does():
+    found = turns_of(look(SECOND, 10, stack=WAITS), look(THIRD, 50, stack=WAITS), look(FIRST, 60))
+    assert [(one.tid, one.cpu_ns) for one in found.own] == [(SECOND, -1), (THIRD, -1), (FIRST, -1)]
+    assert not turns_of(look(SECOND, 90, stack=WAITS), look(FIRST, 91, stack=WAITS)).own
 
 
 @pytest.mark.parametrize(("at_once", "are_alone"), [(1, True), (2, False)])

@@ -99,6 +99,7 @@ class FollowedProcess:
         self.sources: SourcesListener | None = None
         self.coordinates: CoordinatesListener | None = None
         self.recorder: Recorder = NullRecorder()
+        self.thread = threading.current_thread()
         self.is_cut_short = False
 
     def watch(self) -> None:
@@ -120,8 +121,10 @@ class FollowedProcess:
         from profkit.workloads.automatic.step_hooks import StepHooks
 
         has_markers = self.request.tool.opens_step_ranges
-        marks.begin_anew(self, markers=step_markers() if has_markers else ())
-        if self.request.has_several_threads:
+        are_on_threads = self.request.has_several_threads
+        markers = step_markers(are_on_threads=are_on_threads) if has_markers else ()
+        marks.begin_anew(self, markers=markers)
+        if are_on_threads:
             marks.observed_threads()
         self.step_hooks = self.hooks.enter_context(
             StepHooks(self.request.step, self.request.samples, self.request.round)
@@ -166,6 +169,7 @@ class FollowedProcess:
         self.become_rank()
         if self.rank is None:
             return
+        self.thread = threading.current_thread()
         self.record.locate()
         self.rank = rank = self.record.as_rank()
         spec, request = self.spec, self.request
@@ -187,6 +191,12 @@ class FollowedProcess:
     @_apart
     def step(self, samples: int) -> None:
         """See `profkit.marks.Listener`."""
+        if self.request.tool.is_of_one_thread and threading.current_thread() is not self.thread:
+            raise ProfkitError(
+                f"{self.spec.tool} records one thread, and a step ended on another one than it"
+                " began on",
+                hint="py_spy and torch_profiler record all threads",
+            )
         self.record.steps += 1
         if self.record.steps == 1:
             self._write_record()
@@ -270,7 +280,9 @@ class FollowedProcess:
         self.hooks.close()
         _write_failure(self.spec, self.record, error)
         self.rank = None
-        self._close(error)
+        # What cannot go on may not be able to end either, and the program has to go on.
+        with suppress(Exception):
+            self._close(error)
 
     def _close(self, error: BaseException | None) -> None:
         """End what records, after `error` if there is one."""

@@ -19,12 +19,21 @@ def recording(
     return nullcontext(NullRecorder())
 
 
-def step_markers() -> tuple[marks.Marker, ...]:
-    """Return the ranges around steps and phases: record_function's, and NVTX's if recorded."""
+def step_markers(*, are_on_threads: bool = False) -> tuple[marks.Marker, ...]:
+    """Return the ranges around steps and phases: record_function's, and NVTX's if recorded.
+
+    If steps `are_on_threads`, one may end on another thread than it began on.
+    """
     # Late: the outer process of a wrapper does not need torch.
     from torch.profiler import record_function
 
     recorded_ranges.end_before_recordings()
     if nvtx_ranges.is_recorded():
-        return record_function, nvtx_ranges.spans()
+        span, across = nvtx_ranges.spans(), nvtx_ranges.cross_thread_spans()
+
+        def ranges(name: str) -> AbstractContextManager[object]:
+            is_step = are_on_threads and name.startswith(marks.STEP)
+            return (across if is_step else span)(name)
+
+        return record_function, ranges
     return (record_function,)
