@@ -1,5 +1,6 @@
-"""Schedules of torch.profiler, and one that ends early, once it has recorded as much as it may."""
+"""Schedules of torch.profiler, and one that records as long as it should and as much as it may."""
 
+import time
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -60,14 +61,27 @@ PRESETS = MappingProxyType(
 )
 
 
-class BoundedSchedule:
-    """Does what `schedule` says, until `most` steps are recorded; None is no bound."""
+_MOST_STEPS = 20
 
-    def __init__(self, schedule: "Callable[[int], ProfilerAction]") -> None:
+
+class BoundedSchedule:
+    """Does what `schedule` says, until `most` steps are recorded; None is no bound.
+
+    Without one it goes on after its last step until it has recorded steps of `least_s` seconds, or
+    20 of them. A few short ones say little: a queue that was filled while the profiler was made
+    ready lasts longer.
+    """
+
+    def __init__(self, schedule: "Callable[[int], ProfilerAction]", least_s: float = 0.0) -> None:
         self.schedule = schedule
+        self.least_s = least_s
         self.most: int | None = None
         self.before = [0]
         """Number of recorded steps before each step."""
+        self.first = -1
+        """Number of the first step that is recorded, and when it began."""
+        self.begun_s = 0.0
+        self.goes_on = False
 
     def __call__(self, step: int) -> "ProfilerAction":
         """Return what is done in `step`."""
@@ -75,12 +89,28 @@ class BoundedSchedule:
 
         action = self.schedule(step)
         if self.most is None:
-            return action
+            return self._going_on(step, action) if self.least_s else action
         before, after = self.recorded_before(step), self.recorded_before(step + 1)
         if before >= self.most:
             return ProfilerAction.NONE
         # The last one is written.
         return ProfilerAction.RECORD_AND_SAVE if before < after == self.most else action
+
+    def _going_on(self, step: int, action: "ProfilerAction") -> "ProfilerAction":
+        """Return what is done instead of `action`, in a `step` that is asked for as it begins."""
+        from torch.profiler import ProfilerAction
+
+        if self.first < 0 and action == ProfilerAction.RECORD:
+            self.first, self.begun_s = step, time.monotonic()
+        is_last = action == ProfilerAction.RECORD_AND_SAVE and step > self.first >= 0
+        if not (is_last or self.goes_on):
+            return action
+        recorded, lasted_s = step - self.first, time.monotonic() - self.begun_s
+        has_enough = (
+            recorded + 1 >= _MOST_STEPS or lasted_s * (recorded + 1) >= self.least_s * recorded
+        )
+        self.goes_on = not has_enough
+        return ProfilerAction.RECORD_AND_SAVE if has_enough else ProfilerAction.RECORD
 
     def recorded_before(self, step: int) -> int:
         """Return how many steps before `step` the schedule records, without a bound."""

@@ -20,10 +20,10 @@ from profkit.capture._trace_export import export, export_compressed, exported_by
 from profkit.capture.base import Problem, Rank, Recorder, Session
 from profkit.capture.harness.machine import permissions
 from profkit.capture.harness.ranks.bytes_bound import BytesBound
-from profkit.core.bounds import NonNegativeInt, PositiveInt
+from profkit.core.bounds import NonNegativeFloat, NonNegativeInt, PositiveInt
 from profkit.core.errors import ProfkitError
 from profkit.core.formatting import counted
-from profkit.core.settings import Settings
+from profkit.core.settings import ADDED_LATER, Settings
 
 if TYPE_CHECKING:
     from torch._C._profiler import _ExperimentalConfig
@@ -125,6 +125,10 @@ class Capture(Session):
     repeat: NonNegativeInt | None = None
     """Number of cycles, each with a trace of its own; 0 goes on to the last step."""
 
+    least_s: NonNegativeFloat = field(default=0.3, metadata=ADDED_LATER)
+    """Seconds of steps at least that the only cycle records of the only rank of a script, whose
+    number of steps is not known; up to 20 steps, as a few short ones say little."""
+
     skip_first_wait: bool = False
     """Leave out the wait of the first cycle."""
 
@@ -197,7 +201,9 @@ class Capture(Session):
         # Launchers that start several ranks on one of several hosts say how many.
         samples = PythonSamples(int(os.environ.get("LOCAL_WORLD_SIZE", rank.world_size)))
         bound, cycles = BytesBound(rank), self.cycles
-        schedule = BoundedSchedule(self._schedule)
+        is_alone = rank.world_size == 1 and cycles.repeat == 1
+        least_s = self.least_s if is_alone and not marks.expected_steps() else 0.0
+        schedule = BoundedSchedule(self._schedule, least_s)
         writer = _Writer(settings=self, out=out, label=rank.label, samples=samples)
         profiler = self.profiler(out, rank, writer, schedule)
 

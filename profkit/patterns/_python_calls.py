@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.patterns._causes import largest
-from profkit.patterns._rows import Chosen, having, within
+from profkit.patterns._rows import Chosen, having, trains, within
 from profkit.patterns.base import CHARGED, LOADS, Step, charged
 from profkit.tables.python_frames import own_lines
 
@@ -23,6 +23,12 @@ _LEAST_SHARE = 0.08
 _LEAST_SIGHTINGS = 2
 _LINE = re.compile(r"\(\d+\)")
 _LOADING = r"^enumerate\(Data"
+
+
+def serves(python_calls: pd.DataFrame, cpu_ops: pd.DataFrame) -> bool:
+    """Tell whether no batches are loaded: the program trains nothing, and answers what comes."""
+    loads = bool(having(python_calls, LOADS).any())
+    return len(cpu_ops) > 0 and not (trains(cpu_ops) or loads)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

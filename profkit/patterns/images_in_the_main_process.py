@@ -2,9 +2,9 @@
 
 import pandas as pd
 
-from profkit.patterns._python_calls import spent_in
-from profkit.patterns._rows import having, trains, within
-from profkit.patterns.base import LOADS, Match, Step, pattern
+from profkit.patterns._python_calls import serves, spent_in
+from profkit.patterns._rows import having, within
+from profkit.patterns.base import Match, Step, pattern
 
 _FUNCTIONS = (
     r"PIL/|torchvision/transforms|image_transforms\.py|image_processing_\w+\.py|imageio|albumentations"
@@ -41,10 +41,10 @@ def match(
     spent = spent_in(_FUNCTIONS, others, cpu_ops, causes, step)
     if spent is None:
         return None
-    is_loaded = cpu_ops.empty or trains(cpu_ops) or having(python_calls, LOADS).any()
     return Match(
         cause=spent.cause,
-        advice=(_LOADED if is_loaded else _SERVED) + (_ON_GPU if len(kernels) else "."),
+        advice=(_SERVED if serves(python_calls, cpu_ops) else _LOADED)
+        + (_ON_GPU if len(kernels) else "."),
         gain_ns=spent.gain_ns,
         place=spent.place,
         also=spent.also,

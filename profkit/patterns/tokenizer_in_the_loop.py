@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 
-from profkit.patterns._python_calls import MODEL, contained, spent_in
+from profkit.patterns._python_calls import MODEL, contained, serves, spent_in
 from profkit.patterns._rows import Chosen, having
 from profkit.patterns.base import Match, Step, pattern
 
@@ -15,6 +15,15 @@ _FUNCTIONS = (
 )
 # Python's own modules encode as well, json for one, and so do models.
 _ENCODES = r"^(?!json/|encodings/).*: encode$"
+_AHEAD = (
+    "Tokenize ahead: `dataset.map(tokenize, batched=True)` once, and store the tokens; or do it in "
+    "workers of the DataLoader."
+)
+_SERVED = (
+    "Take a tokenizer that is not written in Python (`use_fast=True`), cut texts before they are "
+    "tokenized, or tokenize in processes beside the one that has the model."
+)
+"""For a program that answers requests."""
 _COMPUTES = r"^aten::(?:\w*mm|linear|matmul|einsum|\w*conv\w*)$"
 
 
@@ -35,8 +44,7 @@ def match(
         return None
     return Match(
         cause=spent.cause,
-        advice="Tokenize ahead: `dataset.map(tokenize, batched=True)` once, and store the tokens; "
-        "or do it in workers of the DataLoader.",
+        advice=_SERVED if serves(python_calls, cpu_ops) else _AHEAD,
         gain_ns=spent.gain_ns,
         place=spent.place,
         also=spent.also,

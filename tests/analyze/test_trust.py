@@ -10,6 +10,7 @@ from profkit.analyze.base import Recording
 from profkit.analyze.division import trust
 from profkit.analyze.division.periods import Periods
 from profkit.analyze.division.unrecorded_gpu import LOST, OF_APPLE
+from profkit.convert.torch_profiler.turns import AT_ONCE
 from profkit.core.result import Interval, Metric
 from profkit.report import verdict_text
 from profkit.tables import schema
@@ -89,6 +90,7 @@ CASES = {
     "ends": ({"matched": matched(1000, 5 * MS), "is_one_host": True}, WAITING),
     "machine": ({"recordings": {"x": Recording(warnings=("other processes took 20 %",))}}, ()),
     "cores": ({"queued": 0.5}, ()),
+    "threads": (noted(AT_ONCE), ()),
     "profiler overhead": (slowed(1.11), ()),
     "other steps": (slowed(0.3), ()),
     "steps": ({"periods": Periods(rows=steps(10), one_off_ns={})}, ()),
@@ -172,6 +174,10 @@ def test_what_is_known_whatever_the_gpu_did_is_said():
 def test_two_steps_that_differ_say_no_more_than_many_that_do():
     assert "variation" in failed(periods=Periods(rows=steps(35, 74), one_off_ns={}))
     assert "variation" not in failed(periods=Periods(rows=steps(35, 40), one_off_ns={}))
+    # Of many the mean is known better.
+    several = steps(*([20, 60] * 6))
+    assert "variation" not in failed(periods=Periods(rows=several, one_off_ns={}))
+    assert "variation" in failed(periods=Periods(rows=steps(20, 60, 60), one_off_ns={}))
 
 
 @pytest.mark.parametrize("name", CASES)

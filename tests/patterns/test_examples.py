@@ -196,6 +196,7 @@ def test_a_sparse_table_keeps_an_optimizer_that_takes_its_gradients(optimizer, w
     ("name", "of_server", "of_training"),
     [
         ("deep_copies", "before the first request", "AveragedModel"),
+        ("tokenizer_in_the_loop", "not written in Python", "dataset.map"),
         ("images_in_the_main_process", "a pool of processes", "num_workers"),
         ("work_beside_the_model", "before the first request", "less often if not each step"),
     ],

@@ -6,6 +6,7 @@ from profkit.convert._harness_steps import ended_steps
 from profkit.convert.base import Converted, Importable, Raw, converter
 from profkit.convert.torch_profiler import samples, trace
 from profkit.convert.torch_profiler.recorded import recorded
+from profkit.convert.torch_profiler.turns import AT_ONCE
 
 
 @converter(
@@ -50,4 +51,5 @@ def convert(raw: Raw, out: Path) -> Converted:
     )
     chunks = {name: made() for name, made in read.chunks.items() if name not in read.writers}
     looks = {name: [table] for name, table in samples.tables(raw, sampled, in_turns).items()}
-    return Converted(tables={**chunks, **read.writers, **looks}, notes=read.notes)
+    notes = (AT_ONCE, *read.notes) if in_turns and not in_turns.are_alone else read.notes
+    return Converted(tables={**chunks, **read.writers, **looks}, notes=notes)

@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 
 from profkit.convert.columns.numbering import Column
 
+AT_ONCE = "Several threads call the model at the same time: a step holds parts of several calls."
+"""A note for readers."""
+
 _MOST_AT_ONCE = 0.1
 """Of the looks at which a thread worked: where more saw several, these are no turns."""
 

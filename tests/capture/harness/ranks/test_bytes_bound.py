@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import time
 
 import pytest
 from torch import profiler
@@ -84,6 +85,25 @@ def test_a_schedule_ends_with_the_last_step_that_fits(most, actions):
         profiler.ProfilerAction.RECORD,
         profiler.ProfilerAction.RECORD_AND_SAVE,
     )
+
+
+@pytest.mark.parametrize(
+    ("step_s", "active", "actions"),
+    [(0.01, 3, 20), (0.125, 3, 4), (0.3, 3, 3), (0.01, 30, 30), (0.01, 1, 1)],
+)
+def test_a_schedule_goes_on_until_its_steps_have_lasted_long_enough(
+    monkeypatch, step_s, active, actions
+):
+    now_s = 7.0
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    cycles = Schedule(skip_first=1, wait=0, warmup=1, active=active, repeat=1)
+    schedule = BoundedSchedule(cycles.function(skip_first_wait=False), 0.4)
+    found = []
+    for step in range(40):
+        found.append(schedule(step).name)
+        now_s += step_s
+    recorded = ["RECORD"] * (actions - 1) + ["RECORD_AND_SAVE"]
+    assert found == ["NONE", "WARMUP", *recorded, *["NONE"] * (38 - actions)]
 
 
 def bounded(max_bytes):
