@@ -14,6 +14,8 @@ from profkit.patterns._parameter_loops import IS_UPDATE
 
 _ALONE = ("single_rows",)
 """Patterns on how the program is used, which come last, and only if they gain more than others."""
+_GENERAL = ("short_operators", "work_beside_the_model", "python_in_the_model")
+"""Patterns that fit whatever a line computes."""
 _NO_LESS = 0.5
 _UNSURE = 0.5
 _MOSTLY = 0.5
@@ -46,8 +48,22 @@ def worthwhile(
 
 
 def _said_once(matches: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the rows of matches, of those on the same loop over parameters the largest."""
+    """Return the rows of matches, of those on the same loop over parameters the largest.
+
+    What is said of any line gives way to what is known of that one, unless it gains far more.
+    """
     rows = list(matches)
+    known: dict[tuple[str, str], float] = {}
+    for row in rows:
+        if row["pattern"] not in _GENERAL and ".py(" in row["place"]:
+            line = row["place"], row["in_steps"]
+            known[line] = max(float(row["covered_ms"]), known.get(line, 0.0))
+    rows = [
+        row
+        for row in rows
+        if row["pattern"] not in _GENERAL
+        or known.get((row["place"], row["in_steps"]), 0.0) < _NO_LESS * float(row["covered_ms"])
+    ]
     alike = [row for row in rows if IS_UPDATE.items() <= json.loads(row["evidence"]).items()]
     largest = max(alike, key=lambda row: float(row["covered_ms"]), default=None)
     return [row for row in rows if row is largest or row not in alike]

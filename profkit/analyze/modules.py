@@ -60,7 +60,7 @@ def analyze(
     calls = _module_calls(python_calls)
     if calls.empty:
         return Result.abstain(
-            "modules", "no nn.Module was recorded: set with_stack of torch.profiler"
+            "modules", "calls of modules are recorded with with_stack of torch.profiler alone"
         )
     steps = calls.loc[calls["step"] >= 0, "step"]
     first = min(0, len(steps) - 1)  # without steps: what is outside of steps

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from profkit import marks
 from profkit.capture._first_steps import FirstSteps
+from profkit.capture._profiler_schedule import BoundedSchedule
 from profkit.capture._python_samples import PythonSamples
 from profkit.core.errors import ProfkitError
 
@@ -24,14 +25,16 @@ def is_for_all_threads() -> bool:
 class ProfilerRecording:
     """Calls PyTorch's profiler at step boundaries."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - what it is made of
         self,
         profiler: "profile",
         first_steps: FirstSteps,
         first: int,
+        schedule: BoundedSchedule,
         samples: PythonSamples,
         options_of_all_threads: "Callable[[], _ExperimentalConfig]",
     ) -> None:
+        self.schedule = schedule
         self.samples = samples
         self.options_of_all_threads = options_of_all_threads
         self.profiler = profiler
@@ -39,7 +42,7 @@ class ProfilerRecording:
         self.first = first
         self.thread = threading.main_thread()
         self.is_of_all_threads = False
-        self.started = False
+        self.started = self.has_yielded = False
         self.steps = 0
 
     def begin(self) -> None:
@@ -70,7 +73,18 @@ class ProfilerRecording:
         if self.steps > self.first:
             self.first_steps.drop()
         self.first_steps.step()
-        self.profiler.step()
+        if not self.has_yielded:
+            self.profiler.step()
+
+    def yield_to(self, recording: object) -> None:
+        """Drop the first steps, and end with those that were asked for, before another recording.
+
+        The step that is running is then shorter in the trace.
+        """
+        self.first_steps.yield_to(recording)
+        if self.schedule.goes_on and not self.has_yielded:
+            self.has_yielded = True
+            self.profiler.stop()
 
     def end(self) -> "profile | None":
         """Stop; a cycle that is cut short still gives its trace.
@@ -89,7 +103,7 @@ class ProfilerRecording:
         kept = self.first_steps.taken() if self.started and self.steps <= self.first else None
         if kept is not None:
             self.profiler.on_trace_ready = None
-        if self.started:
+        if self.started and not self.has_yielded:
             self.profiler.stop()
         if self.profiler.execution_trace_observer is not None:
             # Its file is not complete before.

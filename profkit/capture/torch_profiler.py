@@ -126,8 +126,8 @@ class Capture(Session):
     """Number of cycles, each with a trace of its own; 0 goes on to the last step."""
 
     least_s: NonNegativeFloat = field(default=0.3, metadata=ADDED_LATER)
-    """Seconds of steps at least that the only cycle records of the only rank of a script, whose
-    number of steps is not known; up to 20 steps, as a few short ones say little."""
+    """Seconds of steps at least that the only cycle of schedule stable records of the only rank of
+    a script, unless `active` is set; up to 20 steps, as a few short ones say little."""
 
     skip_first_wait: bool = False
     """Leave out the wait of the first cycle."""
@@ -201,8 +201,9 @@ class Capture(Session):
         # Launchers that start several ranks on one of several hosts say how many.
         samples = PythonSamples(int(os.environ.get("LOCAL_WORLD_SIZE", rank.world_size)))
         bound, cycles = BytesBound(rank), self.cycles
-        is_alone = rank.world_size == 1 and cycles.repeat == 1
-        least_s = self.least_s if is_alone and not marks.expected_steps() else 0.0
+        is_preset = self.schedule == "stable" and self.active is None and cycles.repeat == 1
+        is_alone = rank.world_size == 1 and not marks.expected_steps()
+        least_s = self.least_s if is_preset and is_alone else 0.0
         schedule = BoundedSchedule(self._schedule, least_s)
         writer = _Writer(settings=self, out=out, label=rank.label, samples=samples)
         profiler = self.profiler(out, rank, writer, schedule)
@@ -214,9 +215,9 @@ class Capture(Session):
 
         first_steps = self._first_steps(out, rank, predict if bound.is_close else None)
         recording = ProfilerRecording(
-            profiler, first_steps, cycles.first, samples, self.experimental.of_all_threads
+            profiler, first_steps, cycles.first, schedule, samples, self.experimental.of_all_threads
         )
-        with single_recording(profiler, "torch_profiler", recording.first_steps.yield_to):
+        with single_recording(profiler, "torch_profiler", recording.yield_to):
             try:
                 yield recording
             finally:

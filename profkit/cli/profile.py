@@ -72,6 +72,11 @@ def main(argv: Sequence[str]) -> int:
     except ConfigError as error:
         # The person has typed no such key.
         raise ConfigError(str(error).removeprefix("workload.command: ")) from None
+    if link.was_ended and args.all:
+        sys.stderr.write(
+            f"without --all a program is ended after {_ENOUGH_STEPS} steps, and two seconds of"
+            " them: one that has no end needs no Ctrl-C then\n"
+        )
     if not (status or args.quiet):
         sys.stdout.writelines(f"{line}\n" for line in _offers(args))
     return status

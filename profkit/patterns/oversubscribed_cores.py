@@ -12,7 +12,10 @@ from profkit.patterns.base import Match, Step, charged, pattern
     source="https://docs.pytorch.org/docs/stable/notes/cpu_threading_torchscript_inference.html",
 )
 def match(processes: pd.DataFrame, step: Step) -> Match | None:
-    """Find operators that wait while the threads of all ranks on the host outnumber its cores."""
+    """Find operators that wait while the threads of all ranks on the host outnumber its cores.
+
+    Where the ranks alone outnumber them, they go on to wait for one another with a thread each.
+    """
     if processes.empty:
         return None
     own = processes.iloc[-1]
@@ -24,15 +27,17 @@ def match(processes: pd.DataFrame, step: Step) -> Match | None:
     lasted = processes["end_ns"] - processes["start_ns"]
     recorded = float(lasted.sum()) / (step.ms * 1e6)
     queued_ns = float(processes["queued_ns"].sum()) / recorded * step.count
+    share = min(cores / ranks, 1.0)
+    too_many = ", and start no more processes than there are cores" if share < 1 else ""
     switches = float(processes["involuntary_switches"].sum())
     return Match(
         cause="cpu_operators",
-        advice=f"Operators use {counted(threads, 'thread')} in each of {counted(ranks, 'rank')} on "
-        f"{counted(cores, 'core')}: set "
+        advice=f"Operators use {counted(threads, 'thread')} in each of "
+        f"{counted(ranks, 'process', 'es')} on {counted(cores, 'core')}: set "
         f"`OMP_NUM_THREADS={max(cores // ranks, 1)}` or call "
-        f"`torch.set_num_threads({max(cores // ranks, 1)})`.",
-        gain_ns=min(charged(processes), queued_ns),
-        confidence=Confidence.HIGH,
+        f"`torch.set_num_threads({max(cores // ranks, 1)})`{too_many}.",
+        gain_ns=min(charged(processes), queued_ns) * share,
+        confidence=Confidence.HIGH if share == 1 else Confidence.LOW,
         evidence={
             "threads": threads * ranks,
             "cores": cores,

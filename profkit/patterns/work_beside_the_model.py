@@ -34,7 +34,7 @@ _OF_LISTS = (
 _MAKING = r"^aten::(?:lift_fresh|detach_|to|empty)$"
 """Operators of ``torch.tensor``."""
 _SELDOM = "Make this cheaper, or do it less often if not each step needs it"
-_ONCE = "Do this once, before the first request, or make it cheaper"
+_ONCE = "Make this cheaper, or do it once, before the first request, if that is possible"
 _INSTEAD = {"json": "Pass arrays as bytes, or through a faster library for JSON"}
 """What to do about packages of Python that are slow, by their names."""
 _OF_TRAINING = ("torch.optim.", "torch.nn.modules.", "torch.autograd.")
@@ -109,7 +109,8 @@ def _mostly_in(python_calls: pd.DataFrame, at_place: Chosen) -> str:
     inside = within(python_calls, python_calls[at_place])
     time_ns = python_calls[CHARGED][inside].groupby(called_functions(python_calls)[inside]).sum()
     most = str(time_ns.idxmax())
-    is_named = time_ns[most] > _MOSTLY * time_ns.sum() and not most.startswith(_OF_TRAINING)
+    is_named = time_ns[most] > _MOSTLY * time_ns.sum() and "<" not in most
+    is_named &= not most.startswith(_OF_TRAINING)
     return most if is_named else ""
 
 

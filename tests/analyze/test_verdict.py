@@ -658,6 +658,18 @@ def test_another_use_of_the_model_is_advised_last_and_where_it_gains_most(beside
     assert [action.pattern for action in found.actions] == said
 
 
+@pytest.mark.parametrize(
+    ("place", "gain", "said"),
+    [("a.py(4): f", 9, ["name"]), ("a.py(4): f", 4, ["short_operators", "name"]),
+     ("a.py(7): f", 9, ["short_operators", "name"])],
+)  # fmt: skip
+def test_what_is_known_of_a_line_is_said_and_not_what_fits_any_line(place, gain, said):
+    times = {"cpu_operators": 60, "python": 40}
+    general = ("short_operators", *match("cpu_operators", 15, place="a.py(4): f")[1:])
+    found = on(times, matches=[general, match("python", gain, place=place)])
+    assert [action.pattern for action in found.actions] == said
+
+
 def test_what_is_sure_comes_before_what_is_not_and_gains_up_to_twice_as_much():
     times = {"cpu_operators": 60, "python": 40}
     sure, unsure = match("python", 20), match("cpu_operators", 38, confidence="low")

@@ -200,9 +200,13 @@ def test_two_recordings_at_once_are_refused_and_named(capture, tmp_path, written
     )
 
 
-def test_two_recordings_one_after_the_other_both_work(capture, tmp_path, written):
+@pytest.mark.parametrize(
+    "settings",
+    [{"skip_first": 5, "wait": 0, "warmup": 1, "active": 2}, {}],
+    ids=["steps that were asked for", "more of them"],
+)
+def test_two_recordings_one_after_the_other_both_work(capture, tmp_path, written, settings):
     path = written(LOOP + OWN_PROFILER)
-    settings = {"skip_first": 5, "wait": 0, "warmup": 1, "active": 2}
     made = capture("torch_profiler", tmp_path, settings, **script(path))
     assert made.record["status"] == "ok", made.record["log_tail"]
     assert "saw 2 products" in (made.folder / "capture.log").read_text()

@@ -108,3 +108,15 @@ def test_it_is_said_that_what_is_piped_in_is_not_passed_on(monkeypatch, capsys, 
 def test_a_program_in_the_standard_input_is_refused(capsys):
     assert main(["profile", "--", "python", "-u", "-", "--lr", "1"]) == 1
     assert "write the program to a file" in capsys.readouterr().err
+
+
+def test_who_interrupts_a_program_hears_how_it_is_ended_by_itself(monkeypatch, capsys):
+    def produce(*given):
+        given[-1].was_ended = True
+        return 130
+
+    monkeypatch.setattr(profile.run, "produce", produce)
+    assert profile.main(["--all", "--", "python", "serve.py"]) == 130
+    assert "without --all a program is ended after 20 steps" in capsys.readouterr().err
+    assert profile.main(["--", "python", "serve.py"]) == 130
+    assert "without --all" not in capsys.readouterr().err

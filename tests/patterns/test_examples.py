@@ -103,6 +103,13 @@ def test_a_gelu_by_erf_is_known_as_well():
     assert match.gain_ns == 25_000
 
 
+def test_fewer_threads_gain_less_where_there_are_more_processes_than_cores():
+    process = examples("oversubscribed_cores").process
+    (match,) = found(patterns()["oversubscribed_cores"], processes=[process(ranks_on_host=8)])
+    assert (match.gain_ns, match.confidence) == (150_000, "low")
+    assert match.advice.endswith("start no more processes than there are cores.")
+
+
 def test_the_forward_of_a_model_is_not_to_be_done_less_often():
     example = python_in_the_model.FOUND | python_in_the_model.WHOLE
     (match,) = found(patterns()["python_in_the_model"], **example)
@@ -113,7 +120,7 @@ def test_the_forward_of_a_model_is_not_to_be_done_less_often():
     ("called", "advice"),
     [
         ("json/__init__.py(231): dumps", "Pass arrays as bytes, or through a faster library"),
-        ("csv.py(9): writerow", "Do this once, before the first request, or make it cheaper"),
+        ("csv.py(9): writerow", "Make this cheaper, or do it once, before the first"),
     ],
 )
 def test_work_beside_the_model_names_what_has_most_of_its_time(called, advice):
