@@ -174,10 +174,16 @@ def _blocked_title(cause: Cause) -> str:
 def _locked(cause: Cause) -> str:
     thread = cause.evidence.get("thread", "")
     if cause.evidence.get("waits_for") == "a queue":
+        empty = at_place(cause, "The queue is empty")
+        if cause.evidence.get("thread_waits"):
+            return (
+                f"{empty}: {thread}, which fills it, waits as well, as for requests or a network: "
+                "let it ask for several at once, or send more requests."
+            )
         filling = f": {thread} fills it too slowly" if thread else ""
         return (
-            f"{at_place(cause, 'The queue is empty')}{filling}. Make that faster, or use several "
-            "processes, as a DataLoader with `num_workers` does."
+            f"{empty}{filling}. Make that faster, or use several processes, as a DataLoader with "
+            "`num_workers` does."
         )
     return (
         f"{at_place(cause, 'The program waits for a lock or a queue')}"

@@ -51,7 +51,7 @@ _WAITS = re.compile(
 )
 
 
-def waits(frame: str) -> bool:
+def waits_in(frame: str) -> bool:
     """Say whether a thread whose innermost frame this is waits for anything, or has ended."""
     return _WAITS.match(frame) is not None
 

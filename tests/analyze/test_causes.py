@@ -836,12 +836,15 @@ def test_a_thread_without_a_core_in_a_call_that_acquires_waits_for_a_lock():
     assert json.loads(lock["evidence"]) == {"thread": "train.py(4): write"}
 
 
-def test_a_wait_for_a_queue_says_so():
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_wait_for_a_queue_says_so(waits):
     stack = "train.py(9): main;/usr/lib/python3.11/queue.py(171): get;<built-in function acquire>"
-    filling = looked_at("train.py(4): decode", 1, tid=BACKWARD)
+    inside = ";<built-in function sleep>" if waits else ""
+    filling = looked_at(f"train.py(4): decode{inside}", 0 if waits else 1, tid=BACKWARD)
     result = divided(**CPU, samples=looked_at(stack, 0), threads=filling)
     lock = tree(result)["waiting_for_thread.lock"]
     evidence = {"thread": "train.py(4): decode", "waits_for": "a queue"}
+    evidence |= {"thread_waits": True} if waits else {}
     assert json.loads(lock["evidence"]) == evidence
 
 

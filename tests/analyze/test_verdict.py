@@ -802,7 +802,11 @@ def test_an_empty_queue_is_blamed_on_the_thread_that_fills_it():
     about = {"waiting_for_thread.lock": ("train.py(9): main", evidence)}
     found = on({"cpu_operators": 20, "waiting_for_thread.lock": 80}, about=about)
     assert found.limiter is Limiter.WAITING
-    assert "The queue is empty in train.py(9): main: train.py(4): decode" in found.actions[0].advice
+    empty = "The queue is empty in train.py(9): main: train.py(4): decode"
+    assert f"{empty} fills it too slowly" in found.actions[0].advice
+    about["waiting_for_thread.lock"][1]["thread_waits"] = True
+    waiting = on({"cpu_operators": 20, "waiting_for_thread.lock": 80}, about=about)
+    assert f"{empty}, which fills it, waits as well" in waiting.actions[0].advice
 
 
 def test_a_certain_line_is_kept_beside_the_general_advice_on_its_cause():

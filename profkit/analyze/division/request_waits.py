@@ -11,7 +11,7 @@ from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.glob_match import named
 from profkit.analyze.shared.intervals import Intervals
-from profkit.tables.python_frames import is_foreign, own_line, waits
+from profkit.tables.python_frames import is_foreign, own_line, waits_in
 from profkit.tables.tree_paths import SEPARATOR
 
 NO_REQUEST = "waiting_for_requests"
@@ -76,7 +76,7 @@ def _looked_at(rank: RecordedRank) -> tuple[Intervals, Intervals]:
     stacks = rows["stack"].astype(object)
     known = {stack: str(stack) for stack in stacks.unique()}
     rows["waits"] = stacks.map(
-        {stack: waits(text.rpartition(SEPARATOR)[-1]) for stack, text in known.items()}
+        {stack: waits_in(text.rpartition(SEPARATOR)[-1]) for stack, text in known.items()}
     )
     rows["serves"] = stacks.map(
         {stack: bool(_CLIENTS.search(text)) for stack, text in known.items()}

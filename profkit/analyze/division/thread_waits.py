@@ -13,7 +13,7 @@ from profkit.analyze.shared.glob_match import named
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.step_windows import filtered
 from profkit.core.verdict import Evidence
-from profkit.tables.python_frames import SLEEPS, called_functions, is_foreign
+from profkit.tables.python_frames import SLEEPS, called_functions, is_foreign, waits_in
 from profkit.tables.tree_paths import SEPARATOR
 
 WAITING = "waiting_for_thread"
@@ -128,11 +128,14 @@ def evidence(rank: RecordedRank, cause: str, spans: Intervals) -> Evidence:
         sleeps = named(calls["name"], is_sleeping)
         time = pd.Series(intervals.overlap(spans_of(calls), spans) * sleeps)
         return {"call": str(time.groupby(called_functions(calls)).sum().idxmax())}
-    found: Evidence = {"thread": line_of_other(rank, spans)}
+    line = line_of_other(rank, spans)
+    found: Evidence = {"thread": line}
     gets = intervals.union(spans_of(_calls_of(calls, _QUEUES)))
     inside = intervals.intersection(spans, gets)
     if intervals.total(inside) > _MOSTLY * intervals.total(spans):
         found["waits_for"] = "a queue"
+        if line and _waits_too(rank, line, spans):
+            found["thread_waits"] = True
     return found
 
 
@@ -191,6 +194,16 @@ def line_of_other(rank: RecordedRank, spans: Intervals) -> str:
     counts = pd.Series(inside[lines != ""]).groupby(lines[lines != ""]).agg(["sum", "size"])
     weights = counts["sum"] ** 2 / counts["size"]
     return str(weights.idxmax()) if len(weights) and weights.max() > 0 else ""
+
+
+def _waits_too(rank: RecordedRank, line: str, spans: Intervals) -> bool:
+    """Say whether another thread that is in `line` mostly waits there in the union `spans`."""
+    inside = intervals.contains(spans, rank.threads["time_ns"].to_numpy(np.int64))
+    stacks = [str(stack) for stack in rank.threads["stack"][inside]]
+    there = [
+        waits_in(stack.rpartition(SEPARATOR)[-1]) for stack in stacks if _own_line(stack) == line
+    ]
+    return sum(there) > _MOSTLY * len(there)
 
 
 def _own_line(stack: str) -> str:

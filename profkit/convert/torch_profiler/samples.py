@@ -12,7 +12,7 @@ from profkit.convert.base import Raw
 from profkit.convert.torch_profiler.turns import Look, Turns, turns
 from profkit.core.errors import InputError
 from profkit.tables import schema
-from profkit.tables.python_frames import waits
+from profkit.tables.python_frames import waits_in
 from profkit.tables.tree_paths import joined
 
 SUFFIX = ".python.json"
@@ -76,7 +76,7 @@ class Sampled(msgspec.Struct):
         """The threads that end steps by turns; None if it is always the one that is followed."""
         if not self.ends:
             return None
-        waiting = [waits(frames[0] if frames else "") for frames in self.stacks]
+        waiting = [waits_in(frames[0] if frames else "") for frames in self.stacks]
         return turns(self.own + self.others, self.ends, self.tid, waiting.__getitem__)
 
 
