@@ -28,6 +28,7 @@ _GROWTH = 1.5
 _DEEPEST = 128
 _MOST = 200_000
 _MOST_THREADS = 8
+_NEVER = (0, -1, -1, -1)
 _OWN = "profkit "
 """Of the names of threads that are not the program's."""
 
@@ -174,43 +175,53 @@ class PythonSamples:
             self._look_at(frames.get(self._thread))
             self._take_turns(are_others_busy=False)
             return
-        now, threads = 0, []
+        threads = []
         for thread in threading.enumerate():
             if thread.name.startswith(_OWN):
                 self._known.add(thread.ident or 0)
-            elif thread.native_id == self._tid:
-                now = self._look_at(frames.get(self._thread))
             else:
                 threads.append(thread)
-        # Once that has ended, another one may have its `ident`.
-        now = now or time.time_ns()
-        threads.sort(key=lambda thread: thread.native_id in self._enders)
-        are_busy = len(threads) > _MOST_THREADS
-        for thread in threads[-_MOST_THREADS:]:
-            tid, frame = thread.native_id, frames.get(thread.ident or 0)
-            if tid is not None and frame is not None:
-                are_busy |= self._look_at_other(tid, now, frame)
+        # Once one has ended, another one may have its `ident`.
+        threads.sort(key=lambda one: (one.native_id == self._tid, one.native_id in self._enders))
+        most = _MOST_THREADS + 1
+        now = time.time_ns()
+        seen = [
+            self._seen(thread.native_id, frames[thread.ident])
+            for thread in threads[-most:]
+            if thread.native_id is not None and thread.ident in frames
+        ]
+        # Until here no call let them go on: they are seen at one time.
+        are_busy = len(threads) > most
+        for tid, cpu_ns, number in seen:
+            are_busy |= self._note(tid, now, cpu_ns, number)
         self._take_turns(are_others_busy=are_busy)
 
-    def _look_at(self, frame: FrameType | None) -> int:
-        """Note where the program's thread is, and return when that was, in ns."""
+    def _look_at(self, frame: FrameType | None) -> None:
+        """Note where the program's thread is."""
         number = self._number(frame)
         now = time.time_ns()
         # No call stands between finding the list and adding to it: it may be replaced there.
         row = now, _cpu_ns(self._tid), self._queues.waited_ns(self._tid), number
         self._sampled.samples.append(row)
-        return now
 
-    def _look_at_other(self, tid: int, now: int, frame: FrameType) -> bool:
-        """Note where a thread is; say whether it had a core since, of which a new one is suspect.
+    def _seen(self, tid: int, frame: FrameType) -> tuple[int, int, int]:
+        """Return a thread with its CPU time and the number of its stack.
 
         One that has not run is where it was: of many threads most wait, and a look costs more.
         """
         cpu_ns = _cpu_ns(tid)
-        when, ran_ns, queued_ns, number = self._before.get(tid, (now, -1, -1, -1))
+        _, ran_ns, _, number = self._before.get(tid, _NEVER)
+        return tid, cpu_ns, number if cpu_ns == ran_ns >= 0 else self._number(frame)
+
+    def _note(self, tid: int, now: int, cpu_ns: int, number: int) -> bool:
+        """Note where a thread was; say whether it is another one that had a core, or is new."""
+        when, ran_ns, queued_ns, _ = self._before.get(tid, _NEVER)
         if ran_ns < 0 or cpu_ns != ran_ns:
-            queued_ns, number = self._queues.waited_ns(tid), self._number(frame)
+            queued_ns = self._queues.waited_ns(tid)
         self._before[tid] = now, cpu_ns, queued_ns, number
+        if tid == self._tid:
+            self._sampled.samples.append((now, cpu_ns, queued_ns, number))
+            return False
         self._sampled.others.append((tid, now, cpu_ns, queued_ns, number))
         return ran_ns < 0 or cpu_ns - ran_ns > _BUSY * (now - when)
 

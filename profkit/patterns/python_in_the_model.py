@@ -45,7 +45,9 @@ def match(
     model = python_calls[outermost(python_calls, having(python_calls, MODEL))]
     if len(kernels) or model.empty:
         return None
-    names = np.where(within(python_calls, model), functions(python_calls), "")
+    # Sampled calls of the model last as long as those of what calls it.
+    inside = within(python_calls, model) & ~_callers(python_calls, model)
+    names = np.where(inside, functions(python_calls), "")
     for calls in long_lasting(python_calls, names, step):
         spent = spent_on_cpu(python_calls, calls, cpu_ops, causes)
         held = {spent.cause: spent.gain_ns - sum(spent.also.values()), **spent.also}
@@ -67,6 +69,16 @@ def match(
                 evidence={"calls_per_step": round(int(calls.sum()) / step.count, 1)},
             )
     return None
+
+
+def _callers(python_calls: pd.DataFrame, calls: pd.DataFrame) -> Chosen:
+    """Choose what makes the `calls`, and what makes these."""
+    found = python_calls["call"].isin(calls["caller"]).to_numpy(bool)
+    while True:
+        more = found | python_calls["call"].isin(python_calls["caller"][found]).to_numpy(bool)
+        if (more == found).all():
+            return found
+        found = more
 
 
 def _are_hooks(python_calls: pd.DataFrame, calls: Chosen) -> bool:

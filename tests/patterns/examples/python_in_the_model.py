@@ -29,7 +29,21 @@ WHOLE = {
     ],
     "causes": causes(("python.model_py(71): forward", 0.08, FORWARD)),
 }
+AROUND = "serve.py(19): do_POST"
+
+
+def answers(number):
+    """Return what calls the model, and the model, as `number` looks show both: equally long."""
+    times = [(1_000 + 40_000 * at, 31_000 + 40_000 * at) for at in range(number)]
+    both = [called(*time, name, 15_000) for time in times for name in (AROUND, MODEL)]
+    return [row | {"call": at, "caller": at - 1 if at % 2 else -1} for at, row in enumerate(both)]
+
+
 PASSED = {
+    "what calls it, as it is sampled": {
+        "python_calls": answers(4),
+        "causes": causes(("python.serve_py(19): do_POST", 0.08, AROUND)),
+    },
     "it computes": {**FOUND, "cpu_ops": [op(2, "aten::mm", 30_000) | span(2_000, 32_000)]},
     "seen once": {**FOUND, "python_calls": calls(1)},
     "it waits": {**FOUND, "python_calls": calls(3, works_ns=2_000)},
