@@ -1,14 +1,21 @@
 """Generation without a cache: the whole text so far runs through the model for each token."""
 
+import re
+
 import numpy as np
 import pandas as pd
 
 from profkit.patterns._rows import having, per_step, time, trains
 from profkit.patterns._shapes import shape
 from profkit.patterns.base import Match, Step, pattern
+from profkit.tables.python_frames import own_line
 
 _LEAST_LENGTH = 16
 _LEAST_GROWTHS = 2
+_OUTERMOST = re.compile(r"(.*?);torch/nn/modules/module\.py\(")
+"""What stands before the first call of a module in a stack."""
+_IN_TRANSFORMERS = ": `past_key_values` with `use_cache=True`, or `model.generate`."
+_IN_PROGRAM = ": attention appends its keys and values to those that it has."
 _MOSTLY = 0.8
 """Share of the calls of a generation that have one token more: requests begin in the others."""
 
@@ -26,13 +33,25 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     if length < _LEAST_LENGTH:
         return None
     of_model = having(cpu_ops, "^aten::")
+    stacks = cpu_ops["stack"][of_model].astype(str)
+    is_of_program = (stacks != "").any() and not stacks.str.contains("transformers/").any()
     return Match(
         cause="gpu_computing" if len(kernels) else "cpu_operators",
-        advice="Keep the keys and values of earlier tokens, and give the model the new token "
-        "alone: `past_key_values` with `use_cache=True`, or `model.generate`.",
+        advice="Keep the keys and values of earlier tokens, and give the model the new token alone"
+        + (_IN_PROGRAM if is_of_program else _IN_TRANSFORMERS),
         gain_ns=time(cpu_ops, of_model, kernels) * (1 - 1 / length),
+        place=_calling_line(stacks),
         evidence={"tokens": round(length), "lookups_per_step": per_step(lookups, step.count)},
     )
+
+
+def _calling_line(stacks: "pd.Series[str]") -> str:
+    """Return the line of the program that calls the model most often, "" if no stack shows one."""
+    counts = stacks.value_counts()
+    around = [_OUTERMOST.match(stack) for stack in counts.index]
+    lines = [own_line(found[1]) if found else "" for found in around]
+    of_lines = counts.groupby(np.array(lines, dtype=object)).sum().drop("", errors="ignore")
+    return str(of_lines.idxmax()) if len(of_lines) else ""
 
 
 def _growing_length(lookups: pd.DataFrame) -> float:

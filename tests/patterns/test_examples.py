@@ -103,6 +103,16 @@ def test_a_gelu_by_erf_is_known_as_well():
     assert match.gain_ns == 25_000
 
 
+def test_a_missing_cache_is_the_matter_of_the_line_that_calls_the_model():
+    example = examples("prefix_computed_again")
+    inner = "torch/nn/modules/module.py(1776): _call_impl;gpt.py(19): forward"
+    stacks = {"stack": f"gpt.py(50): main;gpt.py(44): generate;{inner}"}
+    ops = [row | stacks for row in example.lookups(99, 100, 101)]
+    (match,) = found(patterns()["prefix_computed_again"], cpu_ops=ops, kernels=example.KERNELS)
+    assert match.place == "gpt.py(44): generate"
+    assert "use_cache" not in match.advice
+
+
 def test_fewer_threads_gain_less_where_there_are_more_processes_than_cores():
     process = examples("oversubscribed_cores").process
     (match,) = found(patterns()["oversubscribed_cores"], processes=[process(ranks_on_host=8)])
