@@ -143,7 +143,8 @@ TABLES = {
         MODULE,
     ),
     "python_samples": table(
-        "Where the program's own thread was in Python, looked at every few ms.",
+        "Where the program's own thread was in Python, looked at every few ms; of threads that end"
+        " steps by turns, as those of a server, the one whose turn it was.",
         *SAMPLE,
     ),
     "between_steps": table(

@@ -29,11 +29,7 @@ def step_markers(*, are_on_threads: bool = False) -> tuple[marks.Marker, ...]:
 
     recorded_ranges.end_before_recordings()
     if nvtx_ranges.is_recorded():
-        span, across = nvtx_ranges.spans(), nvtx_ranges.cross_thread_spans()
-
-        def ranges(name: str) -> AbstractContextManager[object]:
-            is_step = are_on_threads and name.startswith(marks.STEP)
-            return (across if is_step else span)(name)
-
-        return record_function, ranges
+        span = nvtx_ranges.spans()
+        across = nvtx_ranges.cross_thread_spans() if are_on_threads else span
+        return record_function, lambda name: (across if name.startswith(marks.STEP) else span)(name)
     return (record_function,)
