@@ -27,6 +27,7 @@ from profkit.analyze.division.rank_causes import (
     tree_of,
     with_shown,
 )
+from profkit.analyze.division.tensor_sizes import sizes_vary
 from profkit.analyze.division.unrecorded_gpu import known_anyway, unrecorded_gpu
 from profkit.analyze.shared.large_table import LargeTable
 from profkit.analyze.shared.late_hosts import is_one_host
@@ -160,6 +161,7 @@ def _of_ranks(
     rows = traced[traced["rank"] == mine]
     return {
         "queued": max(one.queued for one in ranks),
+        "sizes_vary": sizes_vary(shown.rank.ops),
         "working": _working(rows),
         "missing_in_graphs": float(rows.loc[rows["id"] == _IN_GRAPH, "share"].sum()),
         "on_cpu": float(rows.loc[rows["id"].isin(_ON_CPU), "share"].sum()),

@@ -4,7 +4,7 @@ import json
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,6 +13,7 @@ from profkit import marks
 from profkit.capture._collective_calls import Call, CollectiveCalls, Message
 from profkit.capture.base import Rank, Recorder, Session
 from profkit.capture.harness.ranks.bytes_bound import BytesBound
+from profkit.capture.harness.ranks.held_lines import HeldLines
 from profkit.core.bounds import NonNegativeInt, PositiveInt
 
 _SUFFIX = ".marks.jsonl"
@@ -52,7 +53,7 @@ class Capture(Session):
     @contextmanager
     def record(self, out: Path, rank: Rank) -> Iterator[Recorder]:
         """See `Session.record`."""
-        with (out / f"{rank.label}{_SUFFIX}").open("w", buffering=1) as file:
+        with closing(HeldLines(out / f"{rank.label}{_SUFFIX}")) as file:
             recorder = _Recorder(file, self, BytesBound(rank))
             try:
                 yield recorder

@@ -52,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--all",
         action="store_true",
-        help=f"let the program run to its end, not only for {_ENOUGH_STEPS} steps",
+        help=f"let the program run to its end, not only for {_ENOUGH_STEPS} steps and two seconds",
     )
     about = "all default tools, and each that times the program three times"
     parser.add_argument("--thorough", action="store_true", help=about)

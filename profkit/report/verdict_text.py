@@ -319,6 +319,7 @@ _IN_SHORT = {
     "steps": "too few steps",
     "few steps": "only two steps",
     "variation": "step times vary",
+    "sizes": "step times vary with the sizes of tensors",
     "ranks": "ranks were not recorded",
     "clocks": "the clocks of the ranks differ",
     "ends": "ends of collectives differ",

@@ -58,6 +58,7 @@ GOOD = trust.Seen(
     on_cpu=0.5,
     calls_per_ms=0.0,
     has_python=True,
+    sizes_vary=False,
     queued=0.05,
 )
 
@@ -96,6 +97,10 @@ CASES = {
     "steps": ({"periods": Periods(rows=steps(10), one_off_ns={})}, ()),
     "few steps": ({"periods": Periods(rows=steps(10, 10), one_off_ns={})}, ()),
     "variation": ({"periods": Periods(rows=steps(10, 30, 10, 40), one_off_ns={})}, ()),
+    "sizes": (
+        {"periods": Periods(rows=steps(10, 30, 10, 40), one_off_ns={}), "sizes_vary": True},
+        (),
+    ),
     "excerpt": ({"rows": 20, "steps": 1}, trust.EVERYTHING),
     "GPU work": (
         noted("1,399 of 1,401 launches have no work on a device in the file."),

@@ -122,6 +122,9 @@ class Seen:
     has_python: bool
     """Whether calls of Python functions were recorded, or sampled."""
 
+    sizes_vary: bool
+    """Whether most steps have matrix products of other shapes than the step before."""
+
     queued: float
     """Most of the time that the program's thread of a rank was ready to run and had no core."""
 
@@ -154,6 +157,12 @@ def _of_steps(seen: Seen) -> Iterator[Trust]:
     if steps == _FEWEST_COMPARED and is_steady:
         message = "Two traced steps are too few to say how much they vary."
         yield Trust(check=_FEW_STEPS, passed=False, message=message)
+    elif not is_steady and seen.sizes_vary:
+        message = (
+            f"Traced step times vary by {variation:.0%}, as the sizes of their tensors do: where"
+            " batches are padded, let those of like length be one batch."
+        )
+        yield Trust(check="sizes", passed=False, message=message)
     elif steps >= _FEWEST_COMPARED:
         yield Trust(
             check="variation",

@@ -17,6 +17,7 @@ from typing import Any, Protocol, Self
 
 from profkit.capture.base import Rank, Recorder
 from profkit.capture.harness.ranks import own_profilers
+from profkit.capture.harness.ranks.held_lines import HeldLines
 from profkit.capture.harness.record import rank_warnings
 from profkit.core import progress_events
 
@@ -146,7 +147,7 @@ class StepClock:
         self.rank = rank
         self.recorder = recorder
         self.progress = progress
-        self.file = (out / f"{rank.label}{_PART}").open("w", buffering=1)
+        self.file = HeldLines(out / f"{rank.label}{_PART}")
         self.timer: Timer = CpuTimer()
         self.samples: deque[tuple[int, int]] = deque()
         self.steps = 0
