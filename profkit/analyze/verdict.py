@@ -28,6 +28,7 @@ from profkit.analyze._uneven_steps import (
     slow_steps,
     time_in_some_steps,
     uneven_steps,
+    with_known_variation,
 )
 from profkit.analyze._worthwhile import (
     after_waits,
@@ -155,7 +156,7 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     mine = with_late_rank(mine, rows, rank, stragglers, others.flops)
     matches = _rows(causes, "matches")
     known = time_in_some_steps(matches)
-    checks = _checks(causes, others, known, mine)
+    checks = with_known_variation(_checks(causes, others, known, mine), matches)
     silent = {silenced for check in checks for silenced in check.silences}
     spoken = [cause for cause in mine if not silent & set(names.parts_of(cause.id))]
     typical = {row["id"]: row["median_ms"] for row in rows if row["rank"] == rank}
