@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -142,6 +143,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         recordings=recordings,
         slowdown=_slowdown(observer_tax, recordings),
         **_of_ranks(ranks, traced, shown, hosts),
+        sizes_vary=partial(sizes_vary, cpu_ops, shown.rank.where),
         calls_per_ms=_calls_per_ms(python_calls, on_cpu, shown.rank.where[0]),
         **_counted(steps, recorded, launched, recordings, len(python) + len(sampled["samples"])),
         unrecorded_gpu=unrecorded_gpu(cpu_ops, kernels, runtime_calls, devices),
@@ -161,7 +163,6 @@ def _of_ranks(
     rows = traced[traced["rank"] == mine]
     return {
         "queued": max(one.queued for one in ranks),
-        "sizes_vary": sizes_vary(shown.rank.ops),
         "working": _working(rows),
         "missing_in_graphs": float(rows.loc[rows["id"] == _IN_GRAPH, "share"].sum()),
         "on_cpu": float(rows.loc[rows["id"].isin(_ON_CPU), "share"].sum()),

@@ -58,7 +58,7 @@ GOOD = trust.Seen(
     on_cpu=0.5,
     calls_per_ms=0.0,
     has_python=True,
-    sizes_vary=False,
+    sizes_vary=lambda: False,
     queued=0.05,
 )
 
@@ -98,7 +98,7 @@ CASES = {
     "few steps": ({"periods": Periods(rows=steps(10, 10), one_off_ns={})}, ()),
     "variation": ({"periods": Periods(rows=steps(10, 30, 10, 40), one_off_ns={})}, ()),
     "sizes": (
-        {"periods": Periods(rows=steps(10, 30, 10, 40), one_off_ns={}), "sizes_vary": True},
+        {"periods": Periods(rows=steps(10, 30, 10, 40), one_off_ns={}), "sizes_vary": lambda: True},
         (),
     ),
     "excerpt": ({"rows": 20, "steps": 1}, trust.EVERYTHING),

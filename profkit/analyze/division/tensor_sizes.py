@@ -2,21 +2,26 @@
 
 from itertools import pairwise
 
-import pandas as pd
-
 from profkit.analyze.shared.glob_match import matching
+from profkit.analyze.shared.large_table import LargeTable
+from profkit.analyze.shared.step_windows import WHERE
 
 _PRODUCTS = ("aten::*mm", "aten::*convolution")
 _MOSTLY = 0.5
 
 
-def sizes_vary(ops: pd.DataFrame) -> bool:
+def sizes_vary(ops: LargeTable, where: tuple[int, int]) -> bool:
     """Say whether most steps have matrix products of other shapes than the step before.
 
-    `ops` are the operators of one rank and repeat. Shapes that were not recorded do not differ.
+    That is of the rank and repeat `where`. Shapes that were not recorded do not differ.
     """
-    rows = ops[(ops["step"] >= 0).to_numpy() & matching(ops["name"], _PRODUCTS)]
-    numbers, _ = pd.factorize(rows["input_shapes"].astype(object))
-    by_step = pd.Series(numbers).groupby(rows["step"].to_numpy()).agg(frozenset).to_list()
+    rank, repeat = where
+    shapes_of: dict[int, set[str]] = {}
+    for part in ops.narrowed([*WHERE, "name", "step", "input_shapes"]).only({rank}).portions():
+        mine = ((part["repeat"] == repeat) & (part["step"] >= 0)).to_numpy()
+        rows = part.loc[mine & matching(part["name"], _PRODUCTS), ["step", "input_shapes"]]
+        for step, shapes in rows.drop_duplicates().itertuples(index=False):
+            shapes_of.setdefault(int(step), set()).add(str(shapes))
+    by_step = [shapes_of[step] for step in sorted(shapes_of)]
     changes = [before != after for before, after in pairwise(by_step)]
-    return bool(sum(changes) > _MOSTLY * len(changes))
+    return sum(changes) > _MOSTLY * len(changes)

@@ -1,7 +1,7 @@
 """Checks of a recording, made before anything is said about it."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -122,8 +122,8 @@ class Seen:
     has_python: bool
     """Whether calls of Python functions were recorded, or sampled."""
 
-    sizes_vary: bool
-    """Whether most steps have matrix products of other shapes than the step before."""
+    sizes_vary: Callable[[], bool]
+    """Tells whether most steps have matrix products of other shapes than the step before."""
 
     queued: float
     """Most of the time that the program's thread of a rank was ready to run and had no core."""
@@ -157,7 +157,7 @@ def _of_steps(seen: Seen) -> Iterator[Trust]:
     if steps == _FEWEST_COMPARED and is_steady:
         message = "Two traced steps are too few to say how much they vary."
         yield Trust(check=_FEW_STEPS, passed=False, message=message)
-    elif not is_steady and seen.sizes_vary:
+    elif not is_steady and seen.sizes_vary():
         message = (
             f"Traced step times vary by {variation:.0%}, as the sizes of their tensors do: where"
             " batches are padded, let those of like length be one batch."

@@ -3,16 +3,17 @@
 import pytest
 
 from profkit.analyze.division.tensor_sizes import sizes_vary
+from profkit.analyze.shared.large_table import LargeTable
 from profkit.tables import schema
 
 
 def ops(*shapes_of_steps, name="aten::addmm"):
     rows = [
-        {"step": step, "name": name, "input_shapes": shapes}
+        {"rank": 3, "repeat": 1, "step": step, "name": name, "input_shapes": shapes}
         for step, all_shapes in enumerate(shapes_of_steps)
         for shapes in all_shapes
     ]
-    return schema.frame("cpu_ops", rows)
+    return LargeTable.of(schema.frame("cpu_ops", rows))
 
 
 @pytest.mark.parametrize(
@@ -28,5 +29,6 @@ def ops(*shapes_of_steps, name="aten::addmm"):
     ],
 )
 def test_sizes_vary_where_most_steps_have_others_than_the_one_before(steps, vary):
-    assert sizes_vary(ops(*steps)) == vary
-    assert not sizes_vary(ops(*steps, name="aten::add"))
+    assert sizes_vary(ops(*steps), (3, 1)) == vary
+    assert not sizes_vary(ops(*steps), (3, 0))
+    assert not sizes_vary(ops(*steps, name="aten::add"), (3, 1))
