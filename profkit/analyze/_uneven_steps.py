@@ -7,6 +7,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
+from profkit.analyze.division.trust import MOST_VARIATION
 from profkit.analyze.shared.step_times import (
     BETWEEN_STEPS,
     BETWEEN_STEPS_BY_CALL,
@@ -27,8 +28,6 @@ _GROWN = 0.3
 """Growth from the first third of the steps to the last that is worth a change."""
 _TRACED = 4.0
 """How many times as long a step may take with the profiler, at most."""
-_VARIES = 0.3
-"""Coefficient of variation of steps that are said to vary."""
 _NS_PER_MS = 1e6
 
 
@@ -85,7 +84,7 @@ def with_known_variation(
     why = " It is what is done in some of them."
     return [
         replace(check, passed=True, message=f"{check.message}{why}")
-        if check.check == "variation" and not check.passed and most >= _VARIES
+        if check.check == "variation" and not check.passed and most >= MOST_VARIATION
         else check
         for check in checks
     ]

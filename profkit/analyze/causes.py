@@ -142,8 +142,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         collectives=collectives,
         recordings=recordings,
         slowdown=_slowdown(observer_tax, recordings),
-        **_of_ranks(ranks, traced, shown, hosts),
-        sizes_vary=partial(sizes_vary, cpu_ops, shown.rank.where),
+        **_of_ranks(ranks, traced, shown, hosts, cpu_ops),
         calls_per_ms=_calls_per_ms(python_calls, on_cpu, shown.rank.where[0]),
         **_counted(steps, recorded, launched, recordings, len(python) + len(sampled["samples"])),
         unrecorded_gpu=unrecorded_gpu(cpu_ops, kernels, runtime_calls, devices),
@@ -156,13 +155,18 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
 
 
 def _of_ranks(
-    ranks: Sequence[RankCauses], traced: pd.DataFrame, shown: Divided, hosts: pd.DataFrame
+    ranks: Sequence[RankCauses],
+    traced: pd.DataFrame,
+    shown: Divided,
+    hosts: pd.DataFrame,
+    ops: LargeTable,
 ) -> dict[str, Any]:
     """Return how the ranks ran, and how the one that is `shown` spent its time."""
     mine = shown.rank.where[0]
     rows = traced[traced["rank"] == mine]
     return {
         "queued": max(one.queued for one in ranks),
+        "sizes_vary": partial(sizes_vary, ops, shown.rank.where),
         "working": _working(rows),
         "missing_in_graphs": float(rows.loc[rows["id"] == _IN_GRAPH, "share"].sum()),
         "on_cpu": float(rows.loc[rows["id"].isin(_ON_CPU), "share"].sum()),

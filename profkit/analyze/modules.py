@@ -60,7 +60,7 @@ def analyze(
     calls = _module_calls(python_calls)
     if calls.empty:
         return Result.abstain(
-            "modules", "calls of modules are recorded with with_stack of torch.profiler alone"
+            "modules", "calls of modules are recorded only if with_stack of torch.profiler is set"
         )
     steps = calls.loc[calls["step"] >= 0, "step"]
     first = min(0, len(steps) - 1)  # without steps: what is outside of steps

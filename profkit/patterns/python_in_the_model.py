@@ -1,6 +1,7 @@
 """Python in the model: hooks, and other functions inside it that call few operators."""
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -73,12 +74,8 @@ def match(
 
 def _callers(python_calls: pd.DataFrame, calls: pd.DataFrame) -> Chosen:
     """Choose what makes the `calls`, and what makes these."""
-    found = python_calls["call"].isin(calls["caller"]).to_numpy(bool)
-    while True:
-        more = found | python_calls["call"].isin(python_calls["caller"][found]).to_numpy(bool)
-        if (more == found).all():
-            return found
-        found = more
+    callers = python_calls["call"].isin(calls["caller"]).to_numpy(bool)
+    return _spread(callers, lambda found: python_calls["call"].isin(python_calls["caller"][found]))
 
 
 def _are_hooks(python_calls: pd.DataFrame, calls: Chosen) -> bool:
@@ -93,10 +90,13 @@ def _are_hooks(python_calls: pd.DataFrame, calls: Chosen) -> bool:
 
 def _with_callees(python_calls: pd.DataFrame, calls: Chosen) -> Chosen:
     """Choose the `calls` and all that they call: of samples, callers may last no longer."""
-    found = calls
+    return _spread(calls, lambda found: python_calls["caller"].isin(python_calls["call"][found]))
+
+
+def _spread(found: Chosen, next_to: Callable[[Chosen], "pd.Series[bool]"]) -> Chosen:
+    """Choose what was `found`, what is `next_to` that, and so on."""
     while True:
-        callers = python_calls["call"][found]
-        more = found | python_calls["caller"].isin(callers).to_numpy(bool)
+        more = found | next_to(found).to_numpy(bool)
         if (more == found).all():
             return found
         found = more

@@ -48,7 +48,7 @@ def without_requests(rank: RecordedRank, in_call: Intervals) -> Intervals:
     loops = named(rank.python["name"], lambda name: _SERVES.search(name) is not None)
     on_main = (rank.python["tid"] == rank.main).to_numpy()
     answers = _inside(rank.python, loops & on_main) & on_main
-    answers &= named(rank.python["name"], _is_own)
+    answers &= ~named(rank.python["name"], is_foreign)
     own = intervals.intersection(in_call, union_of_rows(rank.python, loops))
     own = intervals.difference(own, union_of_rows(rank.python, answers))
     all_wait, asks = _looked_at(rank)
@@ -63,10 +63,6 @@ def _inside(calls: pd.DataFrame, which: NDArray[np.bool_]) -> NDArray[np.bool_]:
     start, end = (calls[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
     reach = np.maximum.accumulate(np.where(which, end, 0))
     return np.asarray(start < np.r_[0, reach[:-1]])
-
-
-def _is_own(name: str) -> bool:
-    return not is_foreign(name)
 
 
 def _looked_at(rank: RecordedRank) -> tuple[Intervals, Intervals]:

@@ -39,7 +39,9 @@ _DIFFERENT = "the two runs differ, `--again` records both anew"
 _ENOUGH_STEPS = 3
 _FEWEST_COMPARED = 2
 _FEW_STEPS = "few steps"
-_MOST_VARIATION = 0.3
+MOST_VARIATION = 0.3
+"""Coefficient of variation that three steps may have."""
+
 _USUAL_STEPS = 3
 _MOST_RESIDUAL = 0.25
 _MOST_OVERHEAD = 0.1
@@ -153,7 +155,7 @@ def _of_steps(seen: Seen) -> Iterator[Trust]:
     yield Trust(check="steps", passed=steps > 1, message=f"{message}.")
     variation = float(by_step.std(ddof=0) / by_step.mean()) if by_step.mean() else 0.0
     # What is said is of their mean, which many tell as well as a few that are more alike.
-    is_steady = variation <= _MOST_VARIATION * max(steps / _USUAL_STEPS, 1.0) ** 0.5
+    is_steady = variation <= MOST_VARIATION * max(steps / _USUAL_STEPS, 1.0) ** 0.5
     if steps == _FEWEST_COMPARED and is_steady:
         message = "Two traced steps are too few to say how much they vary."
         yield Trust(check=_FEW_STEPS, passed=False, message=message)
