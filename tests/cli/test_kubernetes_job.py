@@ -193,4 +193,4 @@ def test_interrupted_it_removes_its_jobs_also_while_it_asks_for_their_state(volu
         assert running.wait(LIMIT_S) != 0
     finally:
         running.kill()
-    until(lambda: [*(volume / "bin/jobs").glob("*.deleted")])
+    until(lambda: [*(volume / "bin/jobs").glob("*.deleted")], (volume / "printed").read_text)
