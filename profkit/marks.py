@@ -5,7 +5,7 @@ For a script without marks, `profkit.workloads.automatic` calls the ``observed_*
 of the script itself override these.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,6 +15,9 @@ Marker = Callable[[str], AbstractContextManager[object]]
 
 Parts = Callable[[], Mapping[str, "Part"]]
 """Returns the parts of a step, by name, each ready for any number of calls."""
+
+Inputs = Callable[[Iterable[object]], None]
+"""Takes the arguments of a call of the model."""
 
 STEP = "step#"
 """How the name of the range of a step begins, before its number."""
@@ -62,6 +65,7 @@ class _Marks:
         self.listeners: tuple[Listener, ...] = ()
         self.markers: tuple[Marker, ...] = ()
         self.takers: tuple[Callable[[Parts], None], ...] = ()
+        self.input_takers: tuple[Inputs, ...] = ()
         self.open_step: AbstractContextManager[object] | None = None
         self.index = 0
         self.begun = False
@@ -171,6 +175,11 @@ def offer_parts(parts: Parts) -> None:
         taker(parts)
 
 
+def take_inputs(taker: Inputs) -> None:
+    """Have `taker` called with what the model is given, as far as hooks see it."""
+    _marks.input_takers = (*_marks.input_takers, taker)
+
+
 def note(text: str) -> None:
     """Leave a note for readers of the capture, such as a cause of odd numbers."""
     for listener in _marks.listeners:
@@ -241,6 +250,12 @@ def observed_join(count: int, before: int) -> None:
 def observed_threads() -> None:
     """Expect steps on several threads, as those of a server."""
     _marks.are_on_threads = True
+
+
+def observed_inputs(given: Callable[[], Iterable[object]]) -> None:
+    """Pass on what a model is `given`, found by hooks, where something takes it."""
+    for taker in _marks.input_takers:
+        taker(given())
 
 
 def observed_phase(name: str) -> AbstractContextManager[object]:

@@ -71,6 +71,7 @@ KINDS = (
     _kind("OneHot", _CPU, _OPERATORS, "embed|one_hot"),
     _kind("Anomaly", _CPU, _EITHER, "anomaly", has_size=False),
     _kind("HugeTable", _CPU, _EITHER, "sparse|embedding"),
+    _kind("PaddedTexts", _CPU, _OPERATORS, "padding"),
     _kind("Sleeping", _WAITS, "waiting_in_call", "report_progress|sleep"),
 )  # fmt: skip
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 
 from profkit.capture._core_usage import CoreUsage, Queues
+from profkit.capture._padded_inputs import PaddedInputs
 from profkit.core.atomic_write import write_atomically
 
 _PERIOD_S = 0.004
@@ -71,6 +72,7 @@ class PythonSamples:
 
     def __init__(self, ranks_on_host: int = 1) -> None:
         self._usage = CoreUsage(ranks_on_host)
+        self.inputs = PaddedInputs()
         self._follow_this_thread()
         self._is_done = False
         self._cost_s = 0.0
@@ -153,6 +155,7 @@ class PythonSamples:
             "pauses": sampled.pauses,
             "ends": sampled.ends,
             "usage": sampled.usage,
+            "inputs": self.inputs.found,
         }
         write_atomically(path, json.dumps(document).encode(), synced=False)
 

@@ -200,6 +200,7 @@ class Capture(Session):
         """See `Session.record`."""
         # Launchers that start several ranks on one of several hosts say how many.
         samples = PythonSamples(int(os.environ.get("LOCAL_WORLD_SIZE", rank.world_size)))
+        marks.take_inputs(samples.inputs)
         bound, cycles = BytesBound(rank), self.cycles
         is_preset = self.schedule == "stable" and self.active is None and cycles.repeat == 1
         is_alone = rank.world_size == 1 and not marks.expected_steps()

@@ -12,6 +12,9 @@ from profkit.patterns.base import CHARGED, charged
 from profkit.tables.python_frames import own_line
 
 _ROWS_AT_ONCE = 1 << 18
+_OUTERMOST = re.compile(r"(.*?);torch/nn/modules/module\.py\(")
+"""What stands before the first call of a module in a stack."""
+
 _OF_TRAINING = r"[bB]ackward|^autograd::engine|^Optimizer\."
 Chosen: TypeAlias = NDArray[np.bool_]
 """One flag for each row of a table."""
@@ -226,3 +229,12 @@ def place(cpu_ops: pd.DataFrame, chosen: Chosen) -> str:
         if len(known):
             return str(lasted_ns[texts != ""].groupby(known.to_numpy(), sort=False).sum().idxmax())
     return ""
+
+
+def calling_line(stacks: "pd.Series[str]") -> str:
+    """Return the line of the program that most often calls the model, "" if no stack shows one."""
+    counts = stacks.value_counts()
+    around = [_OUTERMOST.match(stack) for stack in counts.index]
+    lines = [own_line(found[1]) if found else "" for found in around]
+    of_lines = counts.groupby(np.array(lines, dtype=object)).sum().drop("", errors="ignore")
+    return str(of_lines.idxmax()) if len(of_lines) else ""

@@ -1,19 +1,14 @@
 """Generation without a cache: the whole text so far runs through the model for each token."""
 
-import re
-
 import numpy as np
 import pandas as pd
 
-from profkit.patterns._rows import having, per_step, time, trains
+from profkit.patterns._rows import calling_line, having, per_step, time, trains
 from profkit.patterns._shapes import shape
 from profkit.patterns.base import Match, Step, pattern
-from profkit.tables.python_frames import own_line
 
 _LEAST_LENGTH = 16
 _LEAST_GROWTHS = 2
-_OUTERMOST = re.compile(r"(.*?);torch/nn/modules/module\.py\(")
-"""What stands before the first call of a module in a stack."""
 _IN_TRANSFORMERS = ": `past_key_values` with `use_cache=True`, or `model.generate`."
 _IN_PROGRAM = ": attention appends its keys and values to those that it has."
 _MOSTLY = 0.8
@@ -40,18 +35,9 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
         advice="Keep the keys and values of earlier tokens, and give the model the new token alone"
         + (_IN_PROGRAM if is_of_program else _IN_TRANSFORMERS),
         gain_ns=time(cpu_ops, of_model, kernels) * (1 - 1 / length),
-        place=_calling_line(stacks),
+        place=calling_line(stacks),
         evidence={"tokens": round(length), "lookups_per_step": per_step(lookups, step.count)},
     )
-
-
-def _calling_line(stacks: "pd.Series[str]") -> str:
-    """Return the line of the program that calls the model most often, "" if no stack shows one."""
-    counts = stacks.value_counts()
-    around = [_OUTERMOST.match(stack) for stack in counts.index]
-    lines = [own_line(found[1]) if found else "" for found in around]
-    of_lines = counts.groupby(np.array(lines, dtype=object)).sum().drop("", errors="ignore")
-    return str(of_lines.idxmax()) if len(of_lines) else ""
 
 
 def _growing_length(lookups: pd.DataFrame) -> float:

@@ -169,6 +169,14 @@ TABLES = {
         ("queued_ns", INT, "Time in which its threads were ready to run and had no core."),
         ("involuntary_switches", INT, "How often a thread was taken off its core."),
     ),
+    "padded_inputs": table(
+        "Tokens that the model was given in its first calls: tensors of whole numbers in rows.",
+        *WHERE,
+        ("rows", INT, "Rows of the batch."),
+        ("length", INT, "Elements of each row."),
+        ("longest", INT, "Elements of the longest row that are no padding."),
+        ("padding", INT, "Elements of all rows that are padding, in part estimated from some."),
+    ),
     "sampled_steps": table(
         "Steps in which the program's thread was looked at, whether they were traced or not.",
         *WHERE,

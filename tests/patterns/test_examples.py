@@ -96,6 +96,14 @@ def test_the_attention_of_pytorchs_own_module_is_called_without_weights(kernels,
     assert all(match.advice.startswith(advice) for match in matches)
 
 
+@pytest.mark.parametrize("longest", [10, 7])
+def test_batches_that_are_padded_to_a_fixed_length_need_not_be(longest):
+    example = examples("padded_batches")
+    batches = [example.batch(), *[example.batch(longest=longest)] * 2]
+    (match,) = found(patterns()["padded_batches"], **example.FOUND | {"padded_inputs": batches})
+    assert ("instead of a fixed length" in match.advice) == (longest < example.LENGTH)
+
+
 def test_a_gelu_by_erf_is_known_as_well():
     cpu_ops = unfused_gelu.ops(unfused_gelu.BY_ERF)
     (match,) = found(patterns()["unfused_gelu"], cpu_ops=cpu_ops)

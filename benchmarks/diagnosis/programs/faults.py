@@ -461,5 +461,36 @@ class Sleeping(Fault):
         time.sleep(self.size / 1000)
 
 
+class Texts(nn.Module):
+    """A classifier of texts: each token goes through the layers."""
+
+    def __init__(self, layers):
+        super().__init__()
+        self.tokens, self.layers = nn.Embedding(1000, layers[0].in_features), layers
+
+    def forward(self, tokens):
+        return self.layers(self.tokens(tokens)).mean(dim=1)
+
+
+class PaddedTexts(Fault):
+    """Texts of other lengths in one batch: three quarters of it are padding."""
+
+    sizes = (8, 16, 32)
+
+    def wrap(self, model, world):
+        return Texts(model)
+
+    def inputs(self, batch):
+        tokens = torch.randint(1, 1000, (len(batch), self.size))
+        tokens[1:, self.size // 4 :] = 0
+        self.padding = float((tokens == 0).float().mean())
+        self.start = time.time_ns()
+        return tokens
+
+    def gradients(self, model):
+        end = time.time_ns()
+        self.watch.spans.append((self.start, self.start + int(self.padding * (end - self.start))))
+
+
 FAULTS = {name: kind for name, kind in globals().items() if isinstance(kind, type)}
 FAULTS["clean"] = Fault

@@ -263,7 +263,8 @@ def _given(
         )
         for name, rows in tables.items()
     }
-    return {**known, **inside, "devices": of_rank(rank.where, known["devices"])}
+    timeless = {name: of_rank(rank.where, known[name]) for name in _TIMELESS}
+    return {**known, **inside, **timeless}
 
 
 def _working(rank: RecordedRank, time: Partition) -> Intervals:
@@ -275,6 +276,7 @@ def _working(rank: RecordedRank, time: Partition) -> Intervals:
 
 
 _OF_RANK = ("annotations", "collectives", "processes", "steps")
+_TIMELESS = ("devices", "padded_inputs")
 
 
 def _with_waits(rank: RecordedRank, time: Partition, processes: pd.DataFrame) -> pd.DataFrame:

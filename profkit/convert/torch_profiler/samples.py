@@ -23,6 +23,7 @@ TABLES = (
     "python_pauses",
     "sampled_steps",
     "processes",
+    "padded_inputs",
 )
 _OF_TRACE = ".pt.trace.json"
 
@@ -53,6 +54,7 @@ class Sampled(msgspec.Struct):
     threads_queued_ns: list[int] = []
     ends: list[tuple[int, int]] = []
     usage: _Usage | None = None
+    inputs: list[tuple[int, int, int, int]] = []
 
     @property
     def own(self) -> list[Look]:
@@ -117,6 +119,7 @@ def tables(raw: Raw, read: Sampled | None, in_turns: Turns | None) -> dict[str, 
             if not in_turns or in_turns.are_alone
         ],
         "processes": [msgspec.structs.astuple(usage)] if usage else [],
+        "padded_inputs": read.inputs,
     }
     # Frames are written from the innermost.
     stacks = [joined(reversed(frames)) for frames in read.stacks]

@@ -1,12 +1,17 @@
 """Calls of modules, as PyTorch's hooks see them."""
 
+import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 _QUANTIZED = ".quantized."
 """In the names of PyTorch's modules with quantized layers."""
@@ -38,6 +43,16 @@ def has_weights(module: nn.Module) -> bool:
     if isinstance(module, torch.jit.ScriptModule):
         return True
     return any(_QUANTIZED in type(part).__module__ for part in module.modules())
+
+
+def arguments(positional: Sequence[object]) -> list[object]:
+    """Return the arguments of the call of a module that has just begun: hooks see some alone."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - documented
+    calls = nn.Module._call_impl.__code__  # noqa: SLF001 - every call of a module runs it
+    while frame is not None and frame.f_code is not calls:
+        frame = frame.f_back
+    named = frame.f_locals.get("kwargs", {}) if frame is not None else {}
+    return [*positional, *named.values()]
 
 
 def is_in_module() -> bool:

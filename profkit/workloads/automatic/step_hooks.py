@@ -7,6 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, Self
 
 import torch
@@ -20,7 +21,12 @@ from torch.optim.optimizer import (
 
 from profkit import marks
 from profkit.core.formatting import counted
-from profkit.workloads.automatic.called_modules import has_weights, is_in_module, once_after
+from profkit.workloads.automatic.called_modules import (
+    arguments,
+    has_weights,
+    is_in_module,
+    once_after,
+)
 from profkit.workloads.automatic.forward_passes import ForwardPasses
 from profkit.workloads.automatic.step_ends import Round, StepEnds, StepKind
 
@@ -220,15 +226,15 @@ class StepHooks(ExitStack):
     def _ignore_forward(self) -> None:
         self.hook.remove()
 
-    def _before_forward(self, module: nn.Module, args: object) -> None:
+    def _before_forward(self, module: nn.Module, args: tuple[object, ...]) -> None:
         # Constant while torch.compile traces: nothing of this is compiled.
         if torch.compiler.is_compiling():
             return
-        del args
         if self._is_part(threading.get_ident()) or not has_weights(module):
             return
         with self.lock:
             self._begin_pass(module)
+        marks.observed_inputs(partial(arguments, args))
 
     def _is_part(self, thread: int) -> bool:
         """Say whether a call on `thread` is inside another one, or none of the program's steps."""

@@ -29,7 +29,7 @@ def test_samples_beside_a_trace_become_rows_from_the_root(tmp_path):
     usage = {"start_ns": 1, "end_ns": 30} | dict.fromkeys(counts, 2) | {"involuntary_switches": 4}
     content |= {"cpu_ns": [6, 9], "threads": [[8, 10, 1, 1]], "usage": usage}
     content |= {"queued_ns": [0, 3], "threads_queued_ns": [5]}
-    path.write_text(json.dumps(content | {"pauses": [[11, 15]]}))
+    path.write_text(json.dumps(content | {"pauses": [[11, 15]], "inputs": [[4, 12, 9, 16]]}))
     steps = tmp_path / "rank0_dp0_tp0_pp0.steps.json"
     steps.write_text(json.dumps({"steps": [[5, 40, -1, 9]]}))
     made = {name: table.to_pylist() for name, table in tables(raw(tmp_path)).items()}
@@ -46,6 +46,9 @@ def test_samples_beside_a_trace_become_rows_from_the_root(tmp_path):
         "python_pauses": [{**where, "start_ns": 11, "end_ns": 15}],
         "sampled_steps": [{"rank": 3, "repeat": 1, "step": 0, "start_ns": 5, "end_ns": 40}],
         "processes": [{"rank": 3, "repeat": 1, **usage}],
+        "padded_inputs": [
+            {"rank": 3, "repeat": 1, "rows": 4, "length": 12, "longest": 9, "padding": 16}
+        ],
     }
 
 
@@ -74,7 +77,7 @@ def test_looks_between_two_steps_share_the_time_there(tmp_path):
 
 
 def test_a_trace_without_samples_has_none(tmp_path):
-    assert [len(table) for table in tables(raw(tmp_path)).values()] == [0] * 6
+    assert [len(table) for table in tables(raw(tmp_path)).values()] == [0] * 7
 
 
 def test_samples_of_older_captures_have_no_cpu_times(tmp_path):

@@ -4,11 +4,12 @@ from threading import Barrier, Thread
 import pytest
 import torch
 from torch import nn, optim
-from torch.profiler import record_function
+from torch.profiler import profile, record_function
 from torch.utils.checkpoint import checkpoint
 
 import profkit
 from profkit import marks
+from profkit.capture._padded_inputs import PaddedInputs
 from profkit.workloads.automatic import step_hooks
 from profkit.workloads.automatic.step_hooks import StepHooks
 
@@ -502,3 +503,28 @@ def test_nothing_is_left_behind(watcher):
     assert watcher.seen == seen
     assert (torch.autograd.backward, torch.amp.GradScaler._maybe_opt_step) == (backward, skipping)
     assert not nn.modules.module._global_forward_pre_hooks
+
+
+class Lookup(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Embedding(20, 4)
+
+    def forward(self, scale, *, tokens):
+        return self.inner(tokens) * scale
+
+
+@pytest.mark.usefixtures("watcher")
+def test_what_the_model_is_given_is_passed_on_and_read_without_an_operator():
+    padded = PaddedInputs()
+    marks.take_inputs(padded)
+    model, batch = Lookup(), torch.tensor([[4, 3, 2, 9, 8, 7, 5, 1], [4, 3, 2, 0, 0, 0, 0, 0]])
+    with StepHooks("auto"), profile() as hooked:
+        model(2.0, tokens=batch)
+        model(2.0, tokens=batch)
+    with profile() as alone:
+        model(2.0, tokens=batch)
+        model(2.0, tokens=batch)
+    assert padded.found == [(2, 8, 8, 5)] * 2
+    names = [sorted(event.name for event in of.events()) for of in (hooked, alone)]
+    assert names[0] == names[1]

@@ -1,0 +1,129 @@
+"""How much of the batches of tokens that a model is given is padding."""
+
+import ctypes
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+_MOST_CALLS = 4
+_SHORTEST = 8
+_MOST_ELEMENTS = 1 << 13
+_MOST_ENDS = 4
+_FEWEST_VALUES = 3
+"""With fewer it is a mask, or says which of two texts a token is of."""
+
+_KINDS = {"torch.int32": ctypes.c_int32, "torch.int64": ctypes.c_int64}
+
+Padded = tuple[int, int, int, int]
+"""Rows, length, length of the longest row without its padding, elements that are padding."""
+
+
+@dataclass(slots=True)
+class PaddedInputs:
+    """Looks at what a model is given in its first calls: tensors of whole numbers in rows.
+
+    No operator is called while a profiler records: it would be taken for one of the program's.
+    """
+
+    found: list[Padded] = field(default_factory=list)
+    calls: int = 0
+
+    def __call__(self, given: Iterable[object]) -> None:
+        """Look at the arguments of a call of the model."""
+        if self.calls >= _MOST_CALLS:
+            return
+        batches = [*_batches(given)]
+        read = [_read(batch) for batch in batches]
+        if batches and not any(read):
+            return
+        self.calls += 1
+        for batch, rows in zip(batches, read, strict=True):
+            if rows and not _is_of_few(rows):
+                self.found.append(_padded(rows, batch.shape[0]))
+
+
+def _batches(given: Iterable[object]) -> "Iterator[torch.Tensor]":
+    """Yield the arguments that may be rows of tokens, also those of a batch in one argument."""
+    import torch
+
+    for argument in given:
+        if isinstance(argument, Mapping):
+            yield from _batches(argument.values())
+        elif isinstance(argument, tuple | list):
+            yield from _batches(argument)
+        elif (
+            type(argument) is torch.Tensor
+            and str(argument.dtype) in _KINDS
+            and argument.layout is torch.strided
+            and not argument.is_meta
+            and argument.dim() == 2  # noqa: PLR2004 - rows and columns
+            and min(argument.shape) > 1
+            and max(argument.shape) >= _SHORTEST
+        ):
+            yield argument
+
+
+def _read(tokens: "torch.Tensor") -> list[list[int]]:
+    """Return rows of `tokens`, the first ones of many; none where that takes an operator."""
+    import torch
+
+    many, length = tokens.shape
+    rows = min(many, max(_MOST_ELEMENTS // length, 1))
+    if tokens.device.type != "cpu":
+        is_recording = torch._C._autograd._profiler_enabled()  # noqa: SLF001 - no public name
+        if is_recording or torch.cuda.is_current_stream_capturing():
+            return []
+        tokens = tokens[:rows].cpu()
+    kind: Any = _KINDS[str(tokens.dtype)]
+    of_row, of_column = tokens.stride()
+    try:
+        first = tokens.data_ptr()
+    except RuntimeError:  # no memory of its own, as inside `torch.func.vmap`
+        first = 0
+    if not first:
+        return []
+    span = kind * ((length - 1) * of_column + 1)
+    begins = (first + row * of_row * ctypes.sizeof(kind) for row in range(rows))
+    return [span.from_address(begin)[:: max(of_column, 1)] for begin in begins]
+
+
+def _is_of_few(rows: Sequence[Sequence[int]]) -> bool:
+    """Say whether `rows` are no tokens: of too few values, or labels with negative ones."""
+    values = set[int]().union(*rows)
+    return len(values) < _FEWEST_VALUES or min(values) < 0
+
+
+def _padded(rows: Sequence[Sequence[int]], many: int) -> Padded:
+    """Return what is padding in `rows`, of the `many` that there are.
+
+    It is at the ends of texts or before their beginnings, and texts may be the columns, as
+    recurrent layers want them.
+    """
+    columns = [*zip(*rows, strict=True)] if len(rows) == many else []
+    texts = [some for some in (rows, columns) if some and len(some[0]) >= _SHORTEST]
+    either = [(some, _runs(ends)) for some in texts for ends in (some, [one[::-1] for one in some])]
+    padded, runs = max(either, key=lambda pair: sum(pair[1]))
+    length = len(padded[0])
+    number = many if padded is rows else len(padded)
+    return number, length, length - min(runs), round(sum(runs) * number / len(runs))
+
+
+def _runs(rows: Sequence[Sequence[int]]) -> list[int]:
+    """Return how many elements at the end of each row are padding.
+
+    That is one of the values which most rows end with, as long as it is elsewhere in them at most
+    once each, as where a text ends with it.
+    """
+    ends = Counter(row[-1] for row in rows).most_common(_MOST_ENDS)
+    return max((_runs_of(value, rows) for value, _ in ends), key=sum)
+
+
+def _runs_of(value: int, rows: Sequence[Sequence[int]]) -> list[int]:
+    runs = [sum(1 for _ in takewhile(value.__eq__, reversed(row))) for row in rows]
+    elsewhere = sum(row.count(value) for row in rows) - sum(runs)
+    return runs if elsewhere <= len(rows) else [0] * len(rows)
