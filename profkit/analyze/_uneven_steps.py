@@ -7,6 +7,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
+from profkit.analyze.division import phases
 from profkit.analyze.division.trust import MOST_VARIATION
 from profkit.analyze.shared.step_times import (
     BETWEEN_STEPS,
@@ -29,6 +30,7 @@ _GROWN = 0.3
 _TRACED = 4.0
 """How many times as long a step may take with the profiler, at most."""
 _NS_PER_MS = 1e6
+_BETWEEN = f"python.{phases.BETWEEN}"
 
 
 def between_steps(steps: Result | None) -> Iterator[Trust]:
@@ -52,6 +54,15 @@ def beside_steps(steps: Result | None, *, memory_grows: bool) -> list[Action]:
         return []
     found = [*_between(steps, step.value), *(_growing(steps, step.value) if memory_grows else ())]
     return sorted(found, key=lambda action: -action.gain_ms)
+
+
+def not_said_beside(actions: Iterable[Action], steps: Result | None) -> list[Action]:
+    """Return the actions but for those on time between steps, if that of the run is known.
+
+    What is done between two steps belongs to the one before in a trace, which has few of them.
+    """
+    is_known = steps is not None and BETWEEN_STEPS in steps.metrics
+    return [one for one in actions if not (is_known and one.cause.startswith(_BETWEEN))]
 
 
 def is_most(action: Action) -> bool:

@@ -143,6 +143,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         collectives=collectives,
         recordings=recordings,
         slowdown=_slowdown(observer_tax, recordings),
+        over_usual=_over_usual(observer_tax, recordings),
         **_of_ranks(ranks, traced, shown, hosts, cpu_ops),
         calls_per_ms=_calls_per_ms(python_calls, on_cpu, shown.rank.where[0]),
         **_counted(steps, recorded, launched, recordings, len(python) + len(sampled["samples"])),
@@ -261,6 +262,15 @@ def _slowdown(observer_tax: Result | None, recordings: Recordings) -> Metric | N
     known = observer_tax.metrics if observer_tax else {}
     found = (known.get(f"{tool}_slowdown_ratio") for tool in recordings)
     return next((metric for metric in found if metric is not None), None)
+
+
+def _over_usual(observer_tax: Result | None, recordings: Recordings) -> float:
+    """Return the time of the traced steps in the unprofiled run over that of its steps; or 1."""
+    if observer_tax is None or "by_tool" not in observer_tax.tables:
+        return 1.0
+    rows = observer_tax.tables["by_tool"].records()
+    of_traced = [float(row["baseline_ns"]) for row in rows if row["tool"] in recordings]
+    return next(iter(of_traced), unprofiled := observer_tax.metrics[UNPROFILED].value) / unprofiled
 
 
 def _unslowed(

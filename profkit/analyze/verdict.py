@@ -25,6 +25,7 @@ from profkit.analyze._uneven_steps import (
     between_steps,
     growing_steps,
     is_most,
+    not_said_beside,
     slow_steps,
     time_in_some_steps,
     uneven_steps,
@@ -164,6 +165,7 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     found = with_known_causes(_fitting(matches, failed), mine)
     unsure = (config.small_if_busy if MACHINE in failed else config.small) * traced_ms
     worth = worthwhile(spoken, found, config.small * traced_ms, unsure)
+    worth = not_said_beside(worth, unprofiled)
     spread = [action for action in worth if action.in_steps]
     said = frozenset(cause.id for cause in spoken)
     limiter = _limiter(mine, said, typical, spread, config)

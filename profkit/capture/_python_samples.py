@@ -74,7 +74,7 @@ class PythonSamples:
         self._usage = CoreUsage(ranks_on_host)
         self.inputs = PaddedInputs()
         self._follow_this_thread()
-        self._is_done = False
+        self._is_done = self._is_paused = False
         self._cost_s = 0.0
         self._switch_s = 0.0
         self._is_turn_short = False
@@ -129,6 +129,15 @@ class PythonSamples:
             self._save(written, path)
             self._written = None
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Look at nothing meanwhile: what is recorded is written, which is none of the program."""
+        self._is_paused = True
+        try:
+            yield
+        finally:
+            self._is_paused = False
+
     def write(self, path: Path) -> None:
         """Write what was sampled since the last time, as JSON, and begin anew."""
         sampled, self._sampled = self._sampled, _Sampled()
@@ -162,6 +171,9 @@ class PythonSamples:
     def _sample(self) -> None:
         usual = _PERIOD_S * _MOST_COST
         while not self._is_done and self._looks < _MOST:
+            if self._is_paused:
+                time.sleep(_PERIOD_S)
+                continue
             # From here to the sleep the program's threads cannot run Python.
             began = time.thread_time()
             self._look(_current_frames())

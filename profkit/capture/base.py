@@ -135,6 +135,16 @@ class Tool(Settings):
     ranks: Ranks = "all"
     """Ranks that are looked at, set by the top-level key ``ranks``; the others only keep time."""
 
+    @property
+    def traced_steps(self) -> tuple[int, int]:
+        """The first step that is traced and the one after the last; both 0 if all are alike."""
+        return 0, 0
+
+    def after(self, steps: int) -> Self:
+        """Return this, told to trace none of the first `steps` if it is free to choose."""
+        del steps
+        return self
+
     @classmethod
     def profiler_name(cls) -> str:
         """Return the distribution of Python, or the executable, that records."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from profkit import marks
 from profkit.capture import _averages as averages
@@ -174,6 +174,16 @@ class Capture(Session):
         return Schedule(**{name: getattr(preset, name) for name in names} | given)
 
     @property
+    def traced_steps(self) -> tuple[int, int]:
+        """See `Tool.traced_steps`."""
+        return self.cycles.first, self.cycles.steps
+
+    def after(self, steps: int) -> Self:
+        """See `Tool.after`."""
+        is_free = self.schedule == "stable" and self.skip_first is None
+        return replace(self, skip_first=steps) if steps and is_free else self
+
+    @property
     def _schedule(self) -> "Callable[[int], ProfilerAction]":
         return self.cycles.function(skip_first_wait=self.skip_first_wait)
 
@@ -317,6 +327,10 @@ class _Writer:
 
     def __call__(self, profiler: "profile") -> None:
         """Write the trace, under the name that TensorBoard looks for, and the tables."""
+        with self.samples.paused():
+            self._write(profiler)
+
+    def _write(self, profiler: "profile") -> None:
         name = f"{self.label}.{time.time_ns()}"
         path = self.out / f"{name}.pt.trace.json"
         self.samples.write(self.out / f"{name}.python.json")

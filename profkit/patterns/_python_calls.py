@@ -101,12 +101,13 @@ def spent_on_cpu(
     """Return the time in the `chosen` calls, none of which lies in another, and its causes."""
     calls = python_calls[chosen]
     inside = within(python_calls, calls)
-    own, ops = python_calls[inside], cpu_ops[["name", CHARGED]][within(cpu_ops, calls)]
+    own, ops = python_calls[inside], cpu_ops[within(cpu_ops, calls)]
     lines = own_lines(python_calls, inside)
     gain_ns = charged(own)
-    of_ops = _by_cause(ops)
+    loads = python_calls[having(python_calls, LOADS)]
+    of_ops = _by_cause(ops, within(ops, loads))
     known = set(causes["id"].astype(str))
-    loading = within(own, python_calls[having(python_calls, LOADS)])
+    loading = within(own, loads)
     of_lines = own[CHARGED].groupby(
         np.where(loading, "loading_data", [_known(line, known) for line in lines])
     )
@@ -134,12 +135,11 @@ def outermost(python_calls: pd.DataFrame, fits: Chosen) -> Chosen:
     return chosen
 
 
-def _by_cause(ops: pd.DataFrame) -> "pd.Series[int]":
+def _by_cause(ops: pd.DataFrame, loading: Chosen) -> "pd.Series[int]":
     """Return what operators are charged with, by the id of the cause that has it."""
-    by_name = ops[CHARGED].groupby(ops["name"], observed=True).sum().reset_index()
-    ids = "cpu_operators." + by_name["name"].astype(object).str.replace(".", "_")
-    labels = np.where(having(by_name, _LOADING), "loading_data", ids)
-    return by_name[CHARGED].groupby(labels).sum()
+    ids = "cpu_operators." + ops["name"].astype(object).str.replace(".", "_")
+    labels = np.where(loading | having(ops, _LOADING), "loading_data", ids)
+    return ops[CHARGED].groupby(labels).sum()
 
 
 def _known(line: str, ids: Container[str]) -> str:

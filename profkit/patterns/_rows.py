@@ -211,6 +211,13 @@ def per_time(processes: pd.DataFrame, column: str) -> float:
     return float(processes[column].clip(lower=0).sum()) / lasted_ns if lasted_ns else 0.0
 
 
+def cores_of_a_rank(processes: pd.DataFrame) -> int:
+    """Return the cores that there are for each rank, 0 if that is not known."""
+    if processes.empty or (own := processes.iloc[-1])["cores"] < 1:
+        return 0
+    return max(int(own["cores"]) // max(int(own["ranks_on_host"]), 1), 1)
+
+
 def place(cpu_ops: pd.DataFrame, chosen: Chosen) -> str:
     """Return the user's line, else the module, else the operator of most time of those `chosen`.
 

@@ -6,7 +6,16 @@ import pandas as pd
 
 from profkit.core.verdict import Confidence
 from profkit.patterns._python_calls import outermost
-from profkit.patterns._rows import Chosen, having, inside, per_step, per_time, time, within
+from profkit.patterns._rows import (
+    Chosen,
+    cores_of_a_rank,
+    having,
+    inside,
+    per_step,
+    per_time,
+    time,
+    within,
+)
 from profkit.patterns.base import Match, Step, pattern
 from profkit.tables.frame_files import imported_library
 from profkit.tables.python_frames import SLEEPS, own_lines
@@ -49,19 +58,19 @@ def match(
     if gain_ns < handed_over_ns:
         return None
     loading_ms = gain_ns / 1e6 / step.count
-    workers = _workers(loading_ms, step.ms)
+    workers, cores = _workers(loading_ms, step.ms), cores_of_a_rank(processes) or _MOST_WORKERS
     batches = cpu_ops[calls]
     waits = having(python_calls, _WAITS)
     is_waiting = _share(python_calls, waits, batches) >= _MOSTLY
     if not (has_gpu or is_waiting):
         whole_ns, in_use = step.ms * 1e6 * step.count, per_time(processes, "cpu_ns")
-        gain_ns = min(gain_ns - handed_over_ns, whole_ns * (1 - in_use / _cores(processes)))
+        gain_ns = min(gain_ns - handed_over_ns, whole_ns * (1 - in_use / cores))
     kept = f"{_kept(has_gpu=has_gpu)}{_shared(python_calls, batches)}"
     return Match(
         cause="gpu_idle.loading_data" if has_gpu else "loading_data",
         advice=_for_waits(workers, kept)
         if is_waiting
-        else _advice(workers, _cores(processes), kept),
+        else _advice(workers, cores, kept, _threads(processes, has_gpu=has_gpu)),
         gain_ns=gain_ns,
         place="DataLoader(num_workers=0)",
         confidence=Confidence.HIGH,
@@ -75,11 +84,10 @@ def _workers(loading_ms: float, step_ms: float) -> int:
     return math.ceil(loading_ms / rest_ms) + 1
 
 
-def _cores(processes: pd.DataFrame) -> int:
-    """Return the cores that there are for each rank, as many as workers at most if not known."""
-    if processes.empty or (own := processes.iloc[-1])["cores"] < 1:
-        return _MOST_WORKERS
-    return max(int(own["cores"]) // max(int(own["ranks_on_host"]), 1), 1)
+def _threads(processes: pd.DataFrame, *, has_gpu: bool) -> int:
+    """Return the threads of operators that workers share the cores with, 0 if none is known."""
+    are_shared = cores_of_a_rank(processes) > 0 and not has_gpu
+    return int(processes.iloc[-1]["operator_threads"]) if are_shared else 0
 
 
 def _share(python_calls: pd.DataFrame, fits: Chosen, batches: pd.DataFrame) -> float:
@@ -112,14 +120,21 @@ def _kept(*, has_gpu: bool) -> str:
     return pinned if has_gpu else " and `persistent_workers=True`"
 
 
-def _advice(workers: int, cores: int, kept: str) -> str:
+def _advice(workers: int, cores: int, kept: str, threads: int) -> str:
+    """Return what to do with so many `cores`, of which `threads` of operators need one each."""
+    most = max(cores - 1, 1) if threads > 0 else cores
+    made = min(workers, most)
+    fewer = max(cores - made, 1)
+    left = (
+        f", and leave them the cores: `torch.set_num_threads({fewer})`" if fewer < threads else ""
+    )
     cheaper = (
-        f" That is one for each core; {workers} would keep up with the step, so make "
-        "`__getitem__` cheaper as well."
-        if workers > cores
+        f" That is one for each core that is left; {workers} would keep up with the step, so make "
+        "what loads a batch cheaper as well."
+        if workers > most
         else " Batches are then made during the step."
     )
     return (
-        f"Create the DataLoader with `num_workers={min(workers, cores)}` (about a CPU core each)"
-        f"{kept}.{cheaper}"
+        f"Create the DataLoader with `num_workers={made}` (about a CPU core each)"
+        f"{kept}{left}.{cheaper}"
     )

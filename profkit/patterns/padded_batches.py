@@ -2,13 +2,14 @@
 
 import pandas as pd
 
-from profkit.patterns._rows import calling_line, cause, equal, fitting, having, inside, place, time
+from profkit.patterns._rows import calling_line, cause, fitting, having, inside, place, time
 from profkit.patterns._shapes import MATRIX, elements, listed, shape
 from profkit.patterns.base import Match, pattern
 
 _LEAST = 0.15
 _MOSTLY = 0.5
 _LOOKUP = "^aten::embedding$"
+_OF_MODEL = "^(?:forward|backward)$"
 _BUCKETS = (
     "batch texts of similar length (a sampler that sorts them, `group_by_length` of `Trainer`), or "
     "pack several into each row."
@@ -34,7 +35,7 @@ def match(
     known = {tuple(shape(str(text), 1)) for text in cpu_ops["input_shapes"][lookups].unique()}
     known |= set(padded_inputs[["rows", "length"]].itertuples(index=False, name=None))
     batches = [sizes for sizes in known if len(sizes) == MATRIX and sizes[0] > 1]
-    of_tokens = having(cpu_ops, "^aten::") & ~equal(cpu_ops, "phase", "optimizer")
+    of_tokens = having(cpu_ops, "^aten::") & having(cpu_ops, _OF_MODEL, "phase")
     of_tokens &= fitting(cpu_ops, "input_shapes", lambda text: _are_of(batches, text))
     if not of_tokens.any():
         return None

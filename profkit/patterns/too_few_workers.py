@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from profkit.patterns._rows import having, inside, per_step, time
+from profkit.patterns._rows import cores_of_a_rank, having, inside, per_step, time
 from profkit.patterns.base import Match, Step, pattern
 
 _FEWEST = 2
@@ -15,7 +15,11 @@ _LEAST = 0.05
     source="https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading",
 )
 def match(
-    cpu_ops: pd.DataFrame, kernels: pd.DataFrame, steps: pd.DataFrame, step: Step
+    cpu_ops: pd.DataFrame,
+    kernels: pd.DataFrame,
+    steps: pd.DataFrame,
+    processes: pd.DataFrame,
+    step: Step,
 ) -> Match | None:
     """Find time in the iterator of a DataLoader that waits for its workers.
 
@@ -31,9 +35,18 @@ def match(
     loading = "gpu_idle.loading_data" if len(kernels) else "loading_data"
     return Match(
         cause=loading,
-        advice="Use as many workers as the rank has CPU cores (`num_workers`, no more), a larger "
-        "`prefetch_factor`, or a cheaper `__getitem__`: decode and resize ahead of training.",
+        advice=f"{_more(processes)}make what workers do for a batch cheaper, `__getitem__` and "
+        "`collate_fn`: decode, resize and tokenize ahead of training, in arrays instead of loops.",
         gain_ns=gain_ns,
         place="DataLoader.__next__",
         evidence={"batches_per_step": per_step(calls, step.count)},
     )
+
+
+def _more(processes: pd.DataFrame) -> str:
+    """Return how many workers help, which need a core each, before what else does."""
+    if not (cores := cores_of_a_rank(processes)):
+        return "Use up to a worker for each CPU core of the rank (`num_workers`); beyond that "
+    if cores == 1:
+        return "There is one CPU core, which more workers would share: "
+    return f"Up to {cores} workers have a CPU core each (`num_workers`); beyond that "

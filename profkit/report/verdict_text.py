@@ -318,6 +318,7 @@ _ALWAYS = ("steps", "ranks", "profiler overhead")
 _IN_SHORT = {
     "steps": "too few steps",
     "few steps": "only two steps",
+    "usual steps": "the traced steps are slower than most",
     "variation": "step times vary",
     "sizes": "step times vary with the sizes of tensors",
     "ranks": "ranks were not recorded",

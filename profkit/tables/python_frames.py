@@ -42,8 +42,9 @@ _CALLS_AT_ONCE = 1 << 18
 
 SLEEPS = (
     r"<built-in (?:function|method) (?:sleep|select|poll|recv\w*|accept|connect|wait[34p]\w*)\b"
+    r"|(?:^|/)multiprocessing/connection\.py\(\d+\): _recv$"
 )
-"""Functions that are built in and wait, with no need of a core, for time, network or processes."""
+"""Functions that wait, with no need of a core, for time, network or processes."""
 
 
 _WAITS = re.compile(

@@ -454,17 +454,30 @@ def test_workers_are_as_many_as_keep_up_with_the_rest_of_the_step(step_ms, worke
 @pytest.mark.parametrize(
     ("cores", "words"),
     [
-        (4, "`num_workers=2` (about a CPU core each) and `persistent_workers=True`. That"),
-        (-1, "16"),
+        (4, "`num_workers=1` (about a CPU core each) and `persistent_workers=True`, and leave"),
+        (8, "`num_workers=3` (about a CPU core each) and `persistent_workers=True`, and leave"),
+        (-1, "`num_workers=16` (about a CPU core each) and `persistent_workers=True`."),
     ],
 )
 def test_workers_are_no_more_than_the_cores_of_a_rank(cores, words):
     process = {"cores": cores, "ranks_on_host": 2, "start_ns": 0, "end_ns": 1}
+    process |= {"operator_threads": 2}
     tables = {"cpu_ops": loading_in_main_process.OPS, "processes": [process]}
     step = Step(count=1, ms=0.6)
     (match,) = found(patterns()["loading_in_main_process"], step=step, **tables)
     assert words in match.advice
-    assert ("make `__getitem__` cheaper" in match.advice) == (cores > 0)
+    assert ("make what loads a batch cheaper" in match.advice) == (cores > 0)
+    assert (" them the cores: `torch.set_num_threads(1)`. That" in match.advice) == (cores > 0)
+
+
+@pytest.mark.parametrize(
+    ("cores", "words"), [(4, "Up to 4 workers"), (1, "There is one CPU core"), (-1, "Use up to a")]
+)
+def test_workers_that_are_too_slow_may_be_as_many_as_cores(cores, words):
+    example = examples("too_few_workers")
+    process = {"cores": cores, "ranks_on_host": 1, "start_ns": 0, "end_ns": 1}
+    (match,) = found(patterns()["too_few_workers"], **example.FOUND, processes=[process])
+    assert match.advice.startswith(words)
 
 
 @pytest.mark.parametrize(

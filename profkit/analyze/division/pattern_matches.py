@@ -33,6 +33,7 @@ _PER_STEP = "calls_per_step"
 _NS_PER_MS = 1e6
 _OPS = "cpu_ops"
 _MOSTLY = 0.5
+_MUCH = 0.3
 _IN_EACH = "in each step"
 _UNNAMED = "work_beside_the_model"
 """The pattern that knows no more of a call in some steps than that it is made there alone."""
@@ -213,10 +214,16 @@ def _with_seldom_calls(
 
 
 def _match(call: SeldomCall) -> Match:
-    line = f": most of it is in {call.apart.line}" if call.apart.line else ""
+    apart = call.apart
+    line = f": most of it is in {apart.line}" if apart.line else ""
+    batches = (
+        f"Calls of the model take {apart.model_share:.0%} of it: give it more inputs in each, as "
+        "of several environments or requests at once. "
+    )
     return Match(
         cause=PYTHON,
-        advice=f"Do it less often, or make it cheaper{line}.",
+        advice=batches * (apart.model_share >= _MUCH)
+        + f"Do it less often, or make it cheaper{line}.",
         gain_ns=call.apart.spent_ns,
         place=call.apart.place,
         confidence=Confidence.MEDIUM,

@@ -61,6 +61,7 @@ _LEAST_MISSING = 0.05
 _EXCERPT = 100
 _MOSTLY = 0.5
 _NEARLY_ALL = 0.7
+_MOST_OVER_USUAL = 1.5
 _WORTHWHILE_NS = 10e6
 EVERYTHING = (
     *("gpu_computing", "gpu_idle", "exposed_communication", "exposed_copies", "exposed_sets"),
@@ -80,6 +81,10 @@ class Seen:
     recordings: Mapping[str, Recording]
     slowdown: Metric | None
     """Step time with the profiler over that without; None if that was not measured."""
+
+    over_usual: float
+    """Time of the traced steps without the profiler over that of a step of the whole unprofiled
+    run; 1 if that was not measured."""
 
     misplaced: int
     """Kernels whose times cannot be: long before or after their launch."""
@@ -378,4 +383,13 @@ def _of_surroundings(seen: Seen) -> Iterator[Trust]:
             message=f"The same steps take {said} with the profiler"
             f"{'; that may be chance' if may_be_chance else ''}"
             f"{f': {_DIFFERENT}' if slowdown.value < 1 - _MOST_CHANCE else ''}.",
+        )
+    if seen.over_usual > _MOST_OVER_USUAL:
+        yield Trust(
+            check="usual steps",
+            passed=False,
+            message="Without the profiler the traced steps take "
+            f"{seen.over_usual:.1f} times as long as steps of the whole run: they show its"
+            " beginning, as where caches are filled. With `--all"
+            " tools.torch_profiler.skip_first=N` steps after the first N are traced.",
         )

@@ -58,6 +58,9 @@ class CallApart:
     is_phase: bool
     """Whether most of it is a backward pass or an optimizer's step, which each step has."""
 
+    model_share: float
+    """Part of it that is in calls of modules."""
+
     frames: frozenset[str]
     """Of the stacks, the frames that are not of other times: of an evaluation, not the model."""
 
@@ -90,6 +93,8 @@ def calls_apart(there: "pd.Series[Any]", elsewhere: "pd.Series[Any]") -> list[Ca
             stacks=frozenset(times),
             line=_line_below(key[0], times),
             is_phase=_in_phases(key[0], times) > _MOSTLY * spent_ns,
+            model_share=sum(ns for stack, ns in times.items() if _MODULE in stack)
+            / (spent_ns or 1.0),
             frames=frozenset(inside[key]),
         )
         for key, times in found.items()

@@ -7,25 +7,40 @@ from collections.abc import Callable
 class StepLimit:
     """Ends the script after its step number `steps`, and not before `least_s` seconds of steps.
 
-    It calls `at_end` before, which says whether it has seen to the end of the script itself.
+    Of these seconds the first `uncounted` steps are none, nor is what other listeners do between
+    steps. It calls `at_end` before, which says whether it has seen to the end of the script itself.
     """
 
-    def __init__(self, steps: int, at_end: Callable[[], bool] = bool, least_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        steps: int,
+        at_end: Callable[[], bool] = bool,
+        least_s: float = 0.0,
+        uncounted: int = 0,
+    ) -> None:
         self.left = steps
+        self.uncounted = uncounted
         self.at_end = at_end
         self.least_s = least_s
-        self.begun_s = 0.0
+        self.begun_s = self.lasted_s = 0.0
 
     def begin(self) -> None:
         """See `profkit.marks.Listener`."""
         self.begun_s = time.monotonic()
 
+    def end_step(self) -> None:
+        """Note that a step has ended, before listeners are called that do more than that."""
+        if self.uncounted <= 0:
+            self.lasted_s += time.monotonic() - self.begun_s
+
     def step(self, samples: int) -> None:
         """See `profkit.marks.Listener`."""
         del samples
         self.left -= 1
-        if self.left == 0 and time.monotonic() < self.begun_s + self.least_s:
+        self.uncounted -= 1
+        if self.left == 0 and self.lasted_s < self.least_s:
             self.left = 1
+        self.begun_s = time.monotonic()
         # Scripts catch errors of their own, and hardly ever this.
         if self.left == 0 and not self.at_end():
             raise SystemExit(0)

@@ -11,11 +11,30 @@ def batch(padding: int = 30, longest: int = LENGTH) -> Row:
 
 
 OPS = [
-    op(0, "aten::embedding", 10_000, input_shapes=f"[[99, 8], [{ROWS}, {LENGTH}], [], []]"),
-    op(1, "aten::addmm", 60_000, input_shapes=f"[[8], [{ROWS * LENGTH}, 8], [8, 8], [], []]"),
-    op(2, "aten::bmm", 30_000, input_shapes=f"[[{2 * ROWS}, {LENGTH}, 4], [{2 * ROWS}, 4, 10]]"),
-    op(3, "aten::add_", 50_000, input_shapes="[[8, 8], [8, 8], []]"),
-    op(4, "aten::mul", 50_000, input_shapes="[[40, 8], []]", phase="optimizer"),
+    op(
+        0,
+        "aten::embedding",
+        10_000,
+        phase="forward",
+        input_shapes=f"[[99, 8], [{ROWS}, {LENGTH}], [], []]",
+    ),
+    op(
+        1,
+        "aten::addmm",
+        60_000,
+        phase="backward",
+        input_shapes=f"[[8], [{ROWS * LENGTH}, 8], [8, 8], [], []]",
+    ),
+    op(
+        2,
+        "aten::bmm",
+        30_000,
+        phase="forward",
+        input_shapes=f"[[{2 * ROWS}, {LENGTH}, 4], [{2 * ROWS}, 4, 10]]",
+    ),
+    op(3, "aten::add_", 50_000, phase="forward", input_shapes="[[8, 8], [8, 8], []]"),
+    op(4, "aten::mul", 50_000, phase="optimizer", input_shapes="[[40, 8], []]"),
+    op(5, "aten::select", 50_000, input_shapes="[[4, 10], [], []]"),
 ]
 FOUND = {"cpu_ops": OPS, "padded_inputs": [batch()]}
 EXPECTED = ("cpu_operators.aten::addmm", 75_000, "75% of the tokens are padding: batch texts")

@@ -8,6 +8,7 @@ import atexit
 import ctypes
 import functools
 import logging
+import multiprocessing
 import os
 import signal
 import sys
@@ -43,6 +44,8 @@ from profkit.workloads.automatic.step_limit import StepLimit
 _END_S = 60.0
 # Less if a thread of its own made it: the main one may wait for what never comes.
 _END_BY_THREAD_S = 10.0
+# In which processes end that wait for nothing from the one that started them.
+_CHILDREN_S = 1.0
 # In which a server sends the answer that made the last step.
 _ANSWER_S = 0.5
 # Packages that tools import in the program.
@@ -101,6 +104,7 @@ class FollowedProcess:
         self.recorder: Recorder = NullRecorder()
         self.thread = threading.current_thread()
         self.is_cut_short = False
+        self.limit: StepLimit | None = None
 
     def watch(self) -> None:
         """Install the hooks, for this process and those that it forks."""
@@ -183,10 +187,13 @@ class FollowedProcess:
         if request.stop_after:
             # Several ranks have to end at the same step.
             least_s = request.stop_after_s if rank.world_size == 1 else 0.0
-            limit = StepLimit(request.stop_after, self._end_early, least_s)
-            self.listeners = (*self.listeners, limit)
+            _, traced = request.tool.traced_steps
+            self.limit = StepLimit(request.stop_after, self._end_early, least_s, traced)
+            self.listeners = (*self.listeners, self.limit)
         for listener in self.listeners:
             listener.begin()
+        if request.note:
+            self.note(request.note)
 
     @_apart
     def step(self, samples: int) -> None:
@@ -197,6 +204,8 @@ class FollowedProcess:
                 " began on",
                 hint="py_spy and torch_profiler record all threads",
             )
+        if self.limit is not None:
+            self.limit.end_step()
         self.record.steps += 1
         if self.record.steps == 1:
             self._write_record()
@@ -238,7 +247,22 @@ class FollowedProcess:
         _after(_END_S if is_on_main else _END_BY_THREAD_S, self.exit_now, 0)
         if not is_on_main:
             _after(_ANSWER_S, _end_by_main_thread)
+        # Before what is registered already: `multiprocessing` joins them.
+        atexit.register(self._end_children)
         return not (is_on_main or is_training)
+
+    def _end_children(self) -> None:
+        """End processes that this one would wait for: they may wait for what it would have sent.
+
+        Ranks among them end after their own steps, and write what they recorded.
+        """
+        ranks = {one.process for one in process_record.read(self.spec.folder) if one.steps}
+        children = multiprocessing.active_children()
+        others = [child for child in children if child.pid not in ranks]
+        end_s = time.monotonic() + _CHILDREN_S
+        for child in others:
+            child.join(max(end_s - time.monotonic(), 0))
+            child.terminate()
 
     def _leave(self) -> None:
         """End, after all else that the program does at its exit."""

@@ -59,14 +59,26 @@ class FollowRequest:
     stop_after_s: float
     """Seconds of steps before which the only rank is not ended."""
 
+    note: str
+    """What readers of the capture should know of the tool's settings, "" if nothing."""
+
 
 def of(spec: Spec, tool: Tool) -> FollowRequest:
     """Return what the processes of the capture `spec` are asked for."""
+    # Late, as in what followed processes import.
+    from profkit.capture.harness.followed.slow_beginning import slow_first_steps
+
     workload = spec.workload["workload"]
     known = _of_baseline(spec)
     step = workload.get("step", "auto")
+    slow = slow_first_steps(_baseline(spec), *tool.traced_steps) if known else 0
+    later = tool.after(slow)
+    note = (
+        f"The first {slow} steps take longer than others, and were not traced: skip_first={slow}."
+    )
     return FollowRequest(
-        tool=tool,
+        tool=later,
+        note="" if later == tool else note,
         parallel=spec.parallel,
         step=_found(known) if step == "auto" else step,
         samples=workload.get("samples") or -1,
@@ -83,8 +95,12 @@ def _of_baseline(spec: Spec) -> dict[str, Any]:
     from profkit.capture.harness.record import capture_json
     from profkit.core.capture_record import read_capture
 
-    path = spec.folder.parents[1] / _BASELINE / _FIRST / capture_json.NAME
+    path = _baseline(spec) / capture_json.NAME
     return {} if path.parent == spec.folder or not path.is_file() else read_capture(path)
+
+
+def _baseline(spec: Spec) -> Path:
+    return spec.folder.parents[1] / _BASELINE / _FIRST
 
 
 def _found(known: Mapping[str, Any]) -> StepKind:

@@ -5,6 +5,7 @@ import json
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from profkit.capture.harness.record import capture_json, rank_errors
@@ -140,6 +141,13 @@ def test_what_was_recorded_is_kept_however_a_program_ends(followed, how, status)
 def test_a_program_whose_own_thread_computes_ends_well_after_the_steps_asked_for(followed):
     made = followed("python leaving.py thread 1000", stop_after=3)
     assert (made.result.returncode, made.result.stderr, made.steps) == (0, "", [3])
+
+
+def test_a_process_that_the_program_would_wait_for_ends_with_it(followed):
+    made = followed("python acting.py 0", stop_after=3)
+    assert (made.steps, made.result.returncode, made.result.stderr) == ([3], 0, "")
+    [actor] = made.printed
+    assert not psutil.pid_exists(int(actor))
 
 
 def test_a_server_is_ended_after_the_steps_asked_for_without_an_error(followed):
