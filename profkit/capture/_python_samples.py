@@ -85,7 +85,7 @@ class PythonSamples:
         self._numbers = itertools.count()
         self._codes: dict[int, CodeType] = {}
         self._callees: dict[int, dict[int, str]] = {}
-        self._sampled = _Sampled()
+        self._sampled, self._all = _Sampled(), _Sampled()
         self._written: tuple[Path, _Sampled] | None = None
         self._looks = 0
         self._collecting_since = 0
@@ -144,6 +144,12 @@ class PythonSamples:
         sampled.usage = self._usage.end() if sampled.samples else None
         self._save(sampled, path)
         self._written = path, sampled
+
+    def write_all(self, path: Path) -> None:
+        """Write all that was sampled so far, as JSON."""
+        sampled, self._sampled = self._sampled, _Sampled()
+        self._all.add(sampled)
+        self._save(self._all, path)
 
     def _save(self, sampled: _Sampled, path: Path) -> None:
         # A look may add one meanwhile; a copy is made at once.

@@ -17,6 +17,7 @@ from profkit.capture._profiler_schedule import PRESETS, BoundedSchedule, Schedul
 from profkit.capture._python_samples import PythonSamples
 from profkit.capture._single_recording import single_recording
 from profkit.capture._trace_export import export, export_compressed, exported_bytes
+from profkit.capture._worker_samples import workers_sampled
 from profkit.capture.base import Problem, Rank, Recorder, Session
 from profkit.capture.harness.machine import permissions
 from profkit.capture.harness.ranks.bytes_bound import BytesBound
@@ -228,7 +229,8 @@ class Capture(Session):
         recording = ProfilerRecording(
             profiler, first_steps, cycles.first, schedule, samples, self.experimental.of_all_threads
         )
-        with single_recording(profiler, "torch_profiler", recording.yield_to):
+        workers = workers_sampled(out, rank.label)
+        with workers, single_recording(profiler, "torch_profiler", recording.yield_to):
             try:
                 yield recording
             finally:

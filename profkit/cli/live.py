@@ -115,7 +115,7 @@ class View:
         whole = content[: content.rfind(b"\n") + 1]
         self._read += len(whole)
         for line in whole.splitlines():
-            self._take(json.loads(line), jobs.total)
+            self._take(json.loads(line), jobs)
         if self._live and self._live.is_started:
             self._live.update(self._drawing(jobs), refresh=True)
 
@@ -130,7 +130,7 @@ class View:
         elif self._live and not self._live.is_started and self._printed.has_paused():
             self._live.start()
 
-    def _take(self, event: dict[str, Any], total: int) -> None:
+    def _take(self, event: dict[str, Any], jobs: "JobCounts") -> None:
         kind = event["event"]
         if kind == "step":
             job = self._jobs.get(("capture", event["run"], event["tool"], event["repeat"]))
@@ -147,10 +147,15 @@ class View:
             return
         job = self._jobs.pop(key, _Job(started_s=event["time_s"]))
         elapsed = event["time_s"] - job.started_s
-        self._ended_s[key[0] == "capture"].append(elapsed)
-        if self.link and kind == "finished" and key[0] != "capture":
+        is_capture = key[0] == "capture"
+        self._ended_s[is_capture].append(elapsed)
+        if self.link and kind == "finished" and not is_capture:
             return
-        line = f"[{self._done}/{total}] {_label(key)}  {elapsed:.1f} s"
+        done, total = self._done, jobs.total
+        if self.link and is_capture:
+            # Of a program that is profiled other jobs are not shown, unless one fails.
+            done, total = len(self._ended_s[True]), jobs.captures
+        line = f"[{done}/{total}] {_label(key)}  {elapsed:.1f} s"
         mark = "SKIPPED" if event.get("status") == "skipped" else "FAILED"
         words = line if kind == "finished" else f"{line}  {mark}"
         self._console.print(words, markup=False, soft_wrap=True)

@@ -2,23 +2,31 @@
 
 import pandas as pd
 
+from profkit.core.formatting import counted
 from profkit.patterns._rows import cores_of_a_rank, having, inside, per_step, time
 from profkit.patterns.base import Match, Step, pattern
+from profkit.tables.python_frames import own_line
 
 _FEWEST = 2
 _LEAST = 0.05
 """Of the step: a batch that is there has to be handed over as well."""
+
+_MUCH = 0.2
+_LINE = r"\(\d+\)"
+_LOOP = ": _worker_loop;"
+_WAITS = r": _worker_loop;(?:.*;)?multiprocessing/queues\.py\(\d+\): get"
 
 
 @pattern(
     title="DataLoader workers too slow",
     source="https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading",
 )
-def match(
+def match(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     cpu_ops: pd.DataFrame,
     kernels: pd.DataFrame,
     steps: pd.DataFrame,
     processes: pd.DataFrame,
+    worker_samples: pd.DataFrame,
     step: Step,
 ) -> Match | None:
     """Find time in the iterator of a DataLoader that waits for its workers.
@@ -32,21 +40,40 @@ def match(
     gain_ns = time(cpu_ops, inside(cpu_ops, calls))
     if gain_ns < _LEAST * step.ms * 1e6 * step.count:
         return None
-    loading = "gpu_idle.loading_data" if len(kernels) else "loading_data"
+    line, share = _dearest_line(worker_samples)
+    done = f"what they do, {share:.0%} of it in {line}," if line else "their work per batch"
+    more = "a worker for each CPU core of the rank at most"
+    if cores := cores_of_a_rank(processes):
+        more = f"one for each of its {counted(cores, 'CPU core')} at most"
     return Match(
-        cause=loading,
-        advice=f"{_more(processes)}make what workers do for a batch cheaper, `__getitem__` and "
-        "`collate_fn`: decode, resize and tokenize ahead of training, in arrays instead of loops.",
+        cause="gpu_idle.loading_data" if len(kernels) else "loading_data",
+        advice=f"Make {done} cheaper: with arrays instead of loops, or done ahead of training. Or "
+        f"use more workers (`num_workers`), {more}.",
         gain_ns=gain_ns,
-        place="DataLoader.__next__",
+        place=line or "DataLoader.__next__",
         evidence={"batches_per_step": per_step(calls, step.count)},
     )
 
 
-def _more(processes: pd.DataFrame) -> str:
-    """Return how many workers help, which need a core each, before what else does."""
-    if not (cores := cores_of_a_rank(processes)):
-        return "Use up to a worker for each CPU core of the rank (`num_workers`); beyond that "
-    if cores == 1:
-        return "There is one CPU core, which more workers would share: "
-    return f"Up to {cores} workers have a CPU core each (`num_workers`); beyond that "
+def _dearest_line(samples: pd.DataFrame) -> tuple[str, float]:
+    """Return the program's line with most of the time of workers, and the share of its function.
+
+    It is "" if none has much. What stands before a worker's loop in a stack is where it was
+    started; it waits where it asks which batch is next.
+    """
+    stacks = samples["stack"][~having(samples, _WAITS, "stack")].astype(object)
+    lines = stacks.map(lambda stack: own_line(stack.rpartition(_LOOP)[2]))
+    found = pd.DataFrame(
+        {
+            "line": lines,
+            "function": lines.str.replace(_LINE, "", regex=True) if len(lines) else lines,
+            "looks": samples["looks"][lines.index],
+        }
+    )
+    of_functions = found.groupby("function")["looks"].sum()
+    named = of_functions.drop("", errors="ignore")
+    if named.empty or named.max() < _MUCH * of_functions.sum():
+        return "", 0.0
+    mine = found[found["function"] == named.idxmax()]
+    line = mine.groupby("line")["looks"].sum().idxmax()
+    return str(line), float(named.max() / of_functions.sum())

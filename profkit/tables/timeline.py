@@ -169,6 +169,13 @@ TABLES = {
         ("queued_ns", INT, "Time in which its threads were ready to run and had no core."),
         ("involuntary_switches", INT, "How often a thread was taken off its core."),
     ),
+    "worker_samples": table(
+        "Where workers of a DataLoader were in Python, looked at every few ms.",
+        *WHERE,
+        ("pid", INT, "Process."),
+        ("looks", INT, "How often it was there."),
+        ("stack", TEXT, "Python frames from the outermost, joined by ';'."),
+    ),
     "padded_inputs": table(
         "Tokens that the model was given in its first calls: tensors of whole numbers in rows.",
         *WHERE,

@@ -1089,6 +1089,18 @@ def test_what_the_cpu_computes_is_known_whatever_the_gpu_did(drawn_with, is_know
     assert "python" in check["silences"]
 
 
+def test_collections_while_the_compiler_runs_are_a_part_of_that():
+    pause = {"rank": 0, "repeat": 0, "tid": MAIN}
+    pause |= {"start_ns": ORIGIN_NS + 700 * US, "end_ns": ORIGIN_NS + 750 * US}
+    span = {"tid": MAIN, "kind": "annotation", "start_ns": ORIGIN_NS + 690 * US}
+    compiling = CPU["cpu_ops"][0] | span | {"op": 90, "name": "dynamo_timed", "parent": -1}
+    compiling["end_ns"] = ORIGIN_NS + 760 * US
+    tables = CPU | {"cpu_ops": [*CPU["cpu_ops"], compiling]}
+    found = times(divided(**tables, pauses=[pause]))
+    assert found["compiler"] == 70
+    assert "garbage_collection" not in found
+
+
 def test_garbage_collection_is_a_cause_of_its_own():
     pause = {"rank": 0, "repeat": 0, "tid": MAIN}
     pause |= {"start_ns": ORIGIN_NS + 700 * US, "end_ns": ORIGIN_NS + 750 * US}

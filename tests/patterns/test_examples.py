@@ -471,13 +471,31 @@ def test_workers_are_no_more_than_the_cores_of_a_rank(cores, words):
 
 
 @pytest.mark.parametrize(
-    ("cores", "words"), [(4, "Up to 4 workers"), (1, "There is one CPU core"), (-1, "Use up to a")]
+    ("cores", "words"),
+    [(4, "its 4 CPU cores at most"), (1, "1 CPU core"), (-1, "a worker for each")],
 )
 def test_workers_that_are_too_slow_may_be_as_many_as_cores(cores, words):
     example = examples("too_few_workers")
     process = {"cores": cores, "ranks_on_host": 1, "start_ns": 0, "end_ns": 1}
     (match,) = found(patterns()["too_few_workers"], **example.FOUND, processes=[process])
-    assert match.advice.startswith(words)
+    assert words in match.advice
+
+
+def test_what_workers_do_most_is_named_and_not_where_they_wait_or_were_started():
+    loop = "train.py(9): <module>;multiprocessing/process.py(314): _bootstrap;x.py(3): _worker_loop"
+    fetch = f"{loop};torch/utils/data/_utils/fetch.py(57): fetch"
+    looks = {
+        f"{fetch};data.py(7): collate": 30,
+        f"{fetch};data.py(8): collate": 25,
+        f"{fetch};data.py(3): __getitem__;PIL/Image.py(9): open": 35,
+        f"{loop};multiprocessing/queues.py(113): get;selectors.py(4): select": 900,
+        loop: 10,
+    }
+    rows = [{"pid": 5, "looks": count, "stack": stack} for stack, count in looks.items()]
+    example = examples("too_few_workers")
+    (match,) = found(patterns()["too_few_workers"], **example.FOUND, worker_samples=rows)
+    assert match.place == "data.py(7): collate"
+    assert match.advice.startswith("Make what they do, 55% of it in data.py(7): collate, cheaper")
 
 
 @pytest.mark.parametrize(

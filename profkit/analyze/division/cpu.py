@@ -15,8 +15,9 @@ COMPUTING = "cpu_operators"
 def divide(rank: RecordedRank) -> Partition:
     """Divide the periods of a rank that recorded operators and no kernels."""
     time = Partition(rank.windows)
-    time.take("garbage_collection", rank.collecting)
+    # What it leaves behind is collected meanwhile.
     time.take("compiler", rank.ranges(COMPILING, rank.main))
+    time.take("garbage_collection", rank.collecting)
     time.take(FIRST_BATCH, rank.first_batch(rank.main))
     time.take("loading_data", rank.loading(rank.main))
     on_main, calls_main = rank.op_threads == rank.main, rank.call_threads == rank.main

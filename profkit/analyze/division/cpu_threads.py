@@ -59,9 +59,10 @@ def _of_thread(
     near = intervals.overlap(rank.call_spans, owned) > 0
     take_blocked(rank, time, f"{under}.", on_thread & near, owned)
     for cause, found in (
-        ("garbage_collection", rank.collecting),
+        # What these leave behind is collected meanwhile.
         ("recording_graph", rank.ranges(RECORDING_GRAPHS, thread)),
         ("compiler", rank.ranges(COMPILING, thread)),
+        ("garbage_collection", rank.collecting),
         (FIRST_BATCH, rank.first_batch(thread)),
         ("loading_data", rank.loading(thread)),
     ):

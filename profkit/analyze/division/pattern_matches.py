@@ -283,7 +283,7 @@ def _working(rank: RecordedRank, time: Partition) -> Intervals:
 
 
 _OF_RANK = ("annotations", "collectives", "processes", "steps")
-_TIMELESS = ("devices", "padded_inputs")
+_TIMELESS = ("devices", "padded_inputs", "worker_samples")
 
 
 def _with_waits(rank: RecordedRank, time: Partition, processes: pd.DataFrame) -> pd.DataFrame:

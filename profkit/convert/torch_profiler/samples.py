@@ -1,6 +1,8 @@
 """Stacks that profkit sampled inside the process, beside a trace of its own captures."""
 
+from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -16,6 +18,7 @@ from profkit.tables.python_frames import waits_in
 from profkit.tables.tree_paths import joined
 
 SUFFIX = ".python.json"
+OF_WORKER = ".worker.json"
 TABLES = (
     "python_samples",
     "between_steps",
@@ -24,6 +27,7 @@ TABLES = (
     "sampled_steps",
     "processes",
     "padded_inputs",
+    "worker_samples",
 )
 _OF_TRACE = ".pt.trace.json"
 
@@ -85,8 +89,10 @@ class Sampled(msgspec.Struct):
 def read(raw: Raw) -> Sampled | None:
     """Return the samples beside the trace `raw`; None where there are none."""
     path = raw.path.with_name(raw.path.name.partition(_OF_TRACE)[0] + SUFFIX)
-    if not path.is_file():
-        return None
+    return _decoded(path) if path.is_file() else None
+
+
+def _decoded(path: Path) -> Sampled:
     try:
         found = msgspec.json.decode(path.read_bytes(), type=Sampled)
         for look in (*found.own, *found.others):
@@ -123,7 +129,23 @@ def tables(raw: Raw, read: Sampled | None, in_turns: Turns | None) -> dict[str, 
     }
     # Frames are written from the innermost.
     stacks = [joined(reversed(frames)) for frames in read.stacks]
-    return {name: _table(name, raw, rows[name], stacks) for name in TABLES}
+    made = {name: _table(name, raw, rows[name], stacks) for name in rows}
+    return made | {"worker_samples": _of_workers(raw)}
+
+
+def _of_workers(raw: Raw) -> pa.Table:
+    """Return where each worker that wrote beside the trace was, and how often."""
+    rows: list[tuple[int, int, str]] = []
+    for path in sorted(raw.path.parent.glob(f"{raw.label}.*{OF_WORKER}")):
+        read, pid = _decoded(path), path.name.removesuffix(OF_WORKER).rpartition(".")[2]
+        if not pid.isdigit():
+            continue
+        looks = Counter(stack for _, stack in read.samples)
+        stacks = {number: joined(reversed(read.stacks[number])) for number in looks}
+        rows += [(int(pid), count, stacks[number]) for number, count in looks.items()]
+    columns = {name: [row[at] for row in rows] for at, name in enumerate(("pid", "looks", "stack"))}
+    where = {"rank": [raw.rank] * len(rows), "repeat": [raw.repeat] * len(rows)}
+    return schema.table("worker_samples", {**where, **columns})
 
 
 def _are_inside(times_ns: NDArray[np.int64], steps: NDArray[np.int64]) -> NDArray[np.bool_]:

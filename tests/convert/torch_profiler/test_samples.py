@@ -30,6 +30,9 @@ def test_samples_beside_a_trace_become_rows_from_the_root(tmp_path):
     content |= {"cpu_ns": [6, 9], "threads": [[8, 10, 1, 1]], "usage": usage}
     content |= {"queued_ns": [0, 3], "threads_queued_ns": [5]}
     path.write_text(json.dumps(content | {"pauses": [[11, 15]], "inputs": [[4, 12, 9, 16]]}))
+    of_worker = {"tid": 9, "stacks": stacks, "samples": [[4, 0], [5, 0], [6, 1]], "pauses": []}
+    (tmp_path / "rank0_dp0_tp0_pp0.81.worker.json").write_text(json.dumps(of_worker))
+    (tmp_path / "rank0_dp0_tp0_pp01.82.worker.json").write_text("of another rank")
     steps = tmp_path / "rank0_dp0_tp0_pp0.steps.json"
     steps.write_text(json.dumps({"steps": [[5, 40, -1, 9]]}))
     made = {name: table.to_pylist() for name, table in tables(raw(tmp_path)).items()}
@@ -48,6 +51,10 @@ def test_samples_beside_a_trace_become_rows_from_the_root(tmp_path):
         "processes": [{"rank": 3, "repeat": 1, **usage}],
         "padded_inputs": [
             {"rank": 3, "repeat": 1, "rows": 4, "length": 12, "longest": 9, "padding": 16}
+        ],
+        "worker_samples": [
+            {"rank": 3, "repeat": 1, "pid": 81, "looks": 2, "stack": ROOT},
+            {"rank": 3, "repeat": 1, "pid": 81, "looks": 1, "stack": "a.py(3): main"},
         ],
     }
 
@@ -77,7 +84,7 @@ def test_looks_between_two_steps_share_the_time_there(tmp_path):
 
 
 def test_a_trace_without_samples_has_none(tmp_path):
-    assert [len(table) for table in tables(raw(tmp_path)).values()] == [0] * 7
+    assert [len(table) for table in tables(raw(tmp_path)).values()] == [0] * 8
 
 
 def test_samples_of_older_captures_have_no_cpu_times(tmp_path):

@@ -254,11 +254,12 @@ class FollowedProcess:
     def _end_children(self) -> None:
         """End processes that this one would wait for: they may wait for what it would have sent.
 
-        Ranks among them end after their own steps, and write what they recorded.
+        Ranks among them end after their own steps, and write what they recorded. Daemons, such as
+        workers of a DataLoader, are not waited for.
         """
         ranks = {one.process for one in process_record.read(self.spec.folder) if one.steps}
         children = multiprocessing.active_children()
-        others = [child for child in children if child.pid not in ranks]
+        others = [child for child in children if not child.daemon and child.pid not in ranks]
         end_s = time.monotonic() + _CHILDREN_S
         for child in others:
             child.join(max(end_s - time.monotonic(), 0))
