@@ -15,6 +15,7 @@ _EXPLAINED = 0.5
 _UNSURE = 1 / 3
 _REST = 0.25
 _NEARLY_ALL = 0.75
+_OF_WORKERS = "too_few_workers"
 
 
 def with_known_causes(
@@ -30,6 +31,20 @@ def _with_known(row: Mapping[str, Any], causes: Sequence[Cause]) -> dict[str, An
         name = _known(cause, causes)
         also[name] = also.get(name, 0.0) + ms
     return {**row, "cause": _known(row["cause"], causes), "also": also}
+
+
+def with_places_elsewhere(
+    causes: Sequence[Cause], matches: Iterable[Mapping[str, Any]]
+) -> list[Cause]:
+    """Return the causes, one that workers are to blame for at the line that is most of their work.
+
+    The program's own thread waits for them at another one.
+    """
+    known = {row["cause"]: row["place"] for row in matches if row["pattern"] == _OF_WORKERS}
+    return [
+        replace(cause, place=known[cause.id]) if ".py(" in known.get(cause.id, "") else cause
+        for cause in causes
+    ]
 
 
 def of_patterns(

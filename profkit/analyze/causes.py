@@ -18,6 +18,7 @@ from profkit.analyze.division.pattern_matches import matches
 from profkit.analyze.division.periods import SINGLE_STEPS, Periods, periods, watched
 from profkit.analyze.division.profiler_overhead import (
     matches_without_overhead,
+    of_tax,
     without_overhead,
 )
 from profkit.analyze.division.rank_causes import (
@@ -134,17 +135,13 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     sampled = divided_ranks.sampled_tables(samples, threads, pauses, sampled_steps)
     tables: dict[str, Any] = {"ops": cpu_ops, "kernels": kernels, "calls": runtime_calls, **sampled}
     tables |= {"python": python, **divided_ranks.of_collectives(collectives, matched)}
-    chosen = _with_parts(found, config.most_ranks)
-    ranks = one_by_one(found, tables, chosen, keeps_all=_are_few(python, recorded))
-    ranks, shown = with_shown(ranks, found, tables)
-    traced = tree_of(ranks)
+    ranks, shown, traced = _divided(found, tables, config, [len(python), *recorded.values()])
     seen = trust.Seen(
         periods=found,
         matched=matched,
         collectives=collectives,
         recordings=recordings,
-        slowdown=_slowdown(observer_tax, recordings),
-        over_usual=_over_usual(observer_tax, recordings),
+        **of_tax(observer_tax, recordings),
         **_of_ranks(ranks, traced, shown, hosts, cpu_ops),
         calls_per_ms=_calls_per_ms(python_calls, on_cpu, shown.rank.where[0]),
         **_counted(steps, recorded, launched, recordings, len(python) + len(sampled["samples"])),
@@ -154,8 +151,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     known = {"hardware": hardware, "behaviour": behaviour, "steps": steps, "devices": devices}
     known |= {"annotations": annotations, "collectives": collectives, "processes": processes}
     known |= {"padded_inputs": padded_inputs, "worker_samples": worker_samples}
-    known |= {"sampled_steps": sampled_steps}
-    matching = _matches(shown, traced, rows, known, seen)
+    matching = _matches(shown, traced, rows, known | {"sampled_steps": sampled_steps}, seen)
     return _result(rows, shown, ranks, matching, trust.checks(seen), found.problem, config)
 
 
@@ -195,6 +191,19 @@ def _working(causes: pd.DataFrame) -> float:
     return float(causes.loc[causes["id"].isin(_AT_WORK), "share"].sum()) + beside_gpu
 
 
+def _divided(
+    found: Periods, tables: Mapping[str, Any], config: Config, sizes: Sequence[int]
+) -> tuple[list[RankCauses], Divided, pd.DataFrame]:
+    """Return the causes of each rank, all of the one that is shown, and the table of causes.
+
+    Of small tables, by their `sizes`, the causes of every rank are kept until one is shown.
+    """
+    chosen = _with_parts(found, config.most_ranks)
+    ranks = one_by_one(found, tables, chosen, keeps_all=sum(sizes) <= _SMALL_ROWS)
+    ranks, shown = with_shown(ranks, found, tables)
+    return ranks, shown, tree_of(ranks)
+
+
 def _with_parts(found: Periods, most: int) -> list[int]:
     """Return the ranks whose parts are kept, at most `most`."""
     times = found.rows.assign(time_ns=found.rows["end_ns"] - found.rows["start_ns"])
@@ -225,11 +234,6 @@ def _matches(
     return matches_without_overhead(found, shown)
 
 
-def _are_few(python: pd.DataFrame, recorded: Mapping[str, int]) -> bool:
-    """Say whether the causes of every rank are kept until one is shown."""
-    return len(python) + sum(recorded.values()) <= _SMALL_ROWS
-
-
 def _recorded(cpu_ops: LargeTable, kernels: LargeTable, calls: LargeTable) -> dict[str, int]:
     """Return how many rows of each table were recorded."""
     tables = {"cpu_ops": cpu_ops, "kernels": kernels, "calls": calls}
@@ -257,22 +261,6 @@ def _counted(
         "has_python": python > 0,
         "lacks_operators": not recorded["cpu_ops"] and _SAMPLER in recordings,
     }
-
-
-def _slowdown(observer_tax: Result | None, recordings: Recordings) -> Metric | None:
-    """Return how much longer steps take with the tool that the causes come from, if known."""
-    known = observer_tax.metrics if observer_tax else {}
-    found = (known.get(f"{tool}_slowdown_ratio") for tool in recordings)
-    return next((metric for metric in found if metric is not None), None)
-
-
-def _over_usual(observer_tax: Result | None, recordings: Recordings) -> float:
-    """Return the time of the traced steps in the unprofiled run over that of its steps; or 1."""
-    if observer_tax is None or "by_tool" not in observer_tax.tables:
-        return 1.0
-    rows = observer_tax.tables["by_tool"].records()
-    of_traced = [float(row["baseline_ns"]) for row in rows if row["tool"] in recordings]
-    return next(iter(of_traced), unprofiled := observer_tax.metrics[UNPROFILED].value) / unprofiled
 
 
 def _unslowed(

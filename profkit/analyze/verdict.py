@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from profkit.analyze._actions_of_patterns import with_known_causes
+from profkit.analyze._actions_of_patterns import with_known_causes, with_places_elsewhere
 from profkit.analyze._communication_advice import is_mostly_waiting, slow_link
 from profkit.analyze._headline import (
     PER_STEP,
@@ -163,6 +163,7 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     typical = {row["id"]: row["median_ms"] for row in rows if row["rank"] == rank}
     failed = {check.check for check in checks if not check.passed}
     found = with_known_causes(_fitting(matches, failed), mine)
+    mine = with_places_elsewhere(mine, found)
     unsure = (config.small_if_busy if MACHINE in failed else config.small) * traced_ms
     worth = worthwhile(spoken, found, config.small * traced_ms, unsure)
     worth = not_said_beside(worth, unprofiled)

@@ -1,6 +1,7 @@
 """The time of steps divided among causes, on recordings of a few rows."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from profkit.analyze.division import long_steps
 from profkit.analyze.division.partition import crossing
 from profkit.analyze.division.sampled_calls import IS_SELDOM, sampled_calls, seen_stacks
 from profkit.core.hardware import Hardware
-from profkit.core.result import Metric, Result
+from profkit.core.result import Metric, Result, Table
 from profkit.testing import ORIGIN_NS, frame, rows, run, span
 
 MAIN, BACKWARD = 1, 2
@@ -1345,6 +1346,18 @@ def slowed(ratio, unprofiled_us=0):
     metric = Metric(value=ratio, unit="ratio", title="")
     usual = Metric(value=unprofiled_us * US, unit="ns", title="")
     return Result(metrics={"x_slowdown_ratio": metric, "unprofiled_step_time_ns": usual})
+
+
+@pytest.mark.parametrize(("traced_us", "passed"), [(2_500, False), (1_100, True)])
+def test_traced_steps_that_are_slower_than_most_without_the_profiler_too_are_said_to_be(
+    traced_us, passed
+):
+    by_tool = Table(title="", columns=("tool", "baseline_ns"), rows=(("x", traced_us * US),))
+    tax = replace(slowed(1.0, 1_000), tables={"by_tool": by_tool})
+    found = divided(**CPU, recordings={"x": Recording()}, observer_tax=tax)
+    failed = [row["message"] for row in rows(found, "trust") if row["check"] == "usual steps"]
+    assert (not failed) == passed
+    assert passed or "take 2.5 times as long as steps of the whole run" in failed[0]
 
 
 @pytest.mark.parametrize(

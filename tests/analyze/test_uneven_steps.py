@@ -2,9 +2,11 @@
 
 import pytest
 
-from profkit.analyze._uneven_steps import uneven_steps
+from profkit.analyze._uneven_steps import not_said_beside, uneven_steps
+from profkit.analyze.shared.step_times import BETWEEN_STEPS
 from profkit.core.result import Metric, Result, Table
 from profkit.core.step_time import BASELINE, step_time_title
+from profkit.core.verdict import Action
 
 
 @pytest.mark.parametrize(
@@ -39,3 +41,14 @@ def test_uneven_steps_are_no_doubt_where_it_is_known_what_some_of_them_do(known,
     (check,) = uneven_steps(steps, known, loads_data=True)
     assert check.passed == passed
     assert check.message.endswith("as the program does more in some of them.") == passed
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_time_between_steps_is_not_said_a_second_time_of_a_traced_step(is_known):
+    between = Metric(value=0.8, unit="share", title="")
+    steps = Result(metrics={BETWEEN_STEPS: between} if is_known else {})
+    causes = ("python.between loading and the next batch", "python.a_py(3): f", "cpu_operators")
+    actions = [Action(cause=cause, title="", advice="", gain_ms=9.0) for cause in causes]
+    left = [action.cause for action in not_said_beside(actions, steps)]
+    assert left == [*causes[1 if is_known else 0 :]]
+    assert not_said_beside(actions, None) == actions

@@ -543,6 +543,16 @@ def test_steps_may_vary_by_what_is_known_to_be_done_in_some_of_them(in_steps, sh
     assert (check.passed, check.message) == (is_known, known if is_known else vary[2])
 
 
+def test_what_workers_do_most_is_where_data_is_loaded():
+    line = "data.py(7): collate"
+    (name, *rest) = match("loading_data", 60, place=line)
+    waits = {"loading_data": ("train.py(3): main", {})}
+    times = {"cpu_operators": 40, "loading_data": 60}
+    for pattern, place in (("too_few_workers", line), (name, "train.py(3): main")):
+        found = on(times, matches=[(pattern, *rest)], about=waits)
+        assert found.headline == f"loading_data 60 of 100 ms per step: {place}."
+
+
 def test_a_loop_over_parameters_is_said_once():
     seen = [("short_operators", 25), ("work_beside_the_model", 45)]
     loop = '{"is_loop_over_parameters": 1}'

@@ -2,13 +2,15 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
 
 from profkit.analyze.division import gpu, names
 from profkit.analyze.division.cpu_threads import PYTHON
+from profkit.analyze.shared.step_times import UNPROFILED
+from profkit.core.result import Metric, Result
 
 OVERHEAD = "profiler_overhead"
 """Id of the cause."""
@@ -18,6 +20,29 @@ _CAUSES = tuple(f"{gpu.IDLE}.{name}" for name in (PYTHON, "loading_data", "compi
 
 _LEAST_MS = 1e-6
 """A nanosecond: what is left of less is rounding."""
+
+
+def of_tax(observer_tax: Result | None, recordings: Iterable[str]) -> dict[str, Any]:
+    """Return how much longer steps take with the tool, and those that it traced without it."""
+    slowdown = _slowdown(observer_tax, recordings)
+    return {"slowdown": slowdown, "over_usual": _over_usual(observer_tax, recordings)}
+
+
+def _slowdown(observer_tax: Result | None, recordings: Iterable[str]) -> Metric | None:
+    """Return how much longer steps take with the tool that the causes come from, if known."""
+    known = observer_tax.metrics if observer_tax else {}
+    found = (known.get(f"{tool}_slowdown_ratio") for tool in recordings)
+    return next((metric for metric in found if metric is not None), None)
+
+
+def _over_usual(observer_tax: Result | None, recordings: Iterable[str]) -> float:
+    """Return the time of the traced steps in the unprofiled run over that of its steps; or 1."""
+    if observer_tax is None or "by_tool" not in observer_tax.tables:
+        return 1.0
+    rows = observer_tax.tables["by_tool"].records()
+    of_traced = [float(row["baseline_ns"]) for row in rows if row["tool"] in {*recordings}]
+    unprofiled = observer_tax.metrics[UNPROFILED].value
+    return next(iter(of_traced), unprofiled) / unprofiled
 
 
 def without_overhead(rows: pd.DataFrame, slowdown: float, unprofiled_ms: float) -> pd.DataFrame:
