@@ -4,7 +4,8 @@ import ctypes
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import islice, takewhile
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,11 +15,13 @@ _MOST_CALLS = 4
 _SHORTEST = 8
 _MOST_ELEMENTS = 1 << 13
 _MOST_ENDS = 4
+_MOST_ARGUMENTS, _DEEPEST = 32, 3
 _FEWEST_VALUES = 3
 """With fewer it is a mask, or says which of two texts a token is of."""
 
 _KINDS = {"torch.int32": ctypes.c_int32, "torch.int64": ctypes.c_int64}
 
+Texts = Sequence[Sequence[int]]
 Padded = tuple[int, int, int, int]
 """Rows, length, length of the longest row without its padding, elements that are padding."""
 
@@ -43,19 +46,19 @@ class PaddedInputs:
             return
         self.calls += 1
         for batch, rows in zip(batches, read, strict=True):
-            if rows and not _is_of_few(rows):
-                self.found.append(_padded(rows, batch.shape[0]))
+            if padded := [_padded(*texts) for texts in _texts(rows, batch.shape[0])]:
+                self.found.append(max(padded, key=itemgetter(-1)))
 
 
-def _batches(given: Iterable[object]) -> "Iterator[torch.Tensor]":
+def _batches(given: Iterable[object], depth: int = _DEEPEST) -> "Iterator[torch.Tensor]":
     """Yield the arguments that may be rows of tokens, also those of a batch in one argument."""
     import torch
 
-    for argument in given:
-        if isinstance(argument, Mapping):
-            yield from _batches(argument.values())
-        elif isinstance(argument, tuple | list):
-            yield from _batches(argument)
+    for argument in islice(given, _MOST_ARGUMENTS):
+        if isinstance(argument, Mapping) and depth:
+            yield from _batches(argument.values(), depth - 1)
+        elif isinstance(argument, tuple | list) and depth:
+            yield from _batches(argument, depth - 1)
         elif (
             type(argument) is torch.Tensor
             and str(argument.dtype) in _KINDS
@@ -92,28 +95,28 @@ def _read(tokens: "torch.Tensor") -> list[list[int]]:
     return [span.from_address(begin)[:: max(of_column, 1)] for begin in begins]
 
 
-def _is_of_few(rows: Sequence[Sequence[int]]) -> bool:
-    """Say whether `rows` are no tokens: of too few values, or labels with negative ones."""
-    values = set[int]().union(*rows)
-    return len(values) < _FEWEST_VALUES or min(values) < 0
+def _texts(rows: Texts, many: int) -> list[tuple[Texts, int]]:
+    """Return what may be texts, each of `rows` or each column, and how many of them there are.
 
-
-def _padded(rows: Sequence[Sequence[int]], many: int) -> Padded:
-    """Return what is padding in `rows`, of the `many` that there are.
-
-    It is at the ends of texts or before their beginnings, and texts may be the columns, as
-    recurrent layers want them.
+    Of rows there are `many`, of which some may have been read. Recurrent layers want columns. Those
+    of few values are masks, those of negative ones labels, and short ones no texts.
     """
+    values = set[int]().union(*rows)
+    if len(values) < _FEWEST_VALUES or min(values) < 0:
+        return []
     columns = [*zip(*rows, strict=True)] if len(rows) == many else []
-    texts = [some for some in (rows, columns) if some and len(some[0]) >= _SHORTEST]
-    either = [(some, _runs(ends)) for some in texts for ends in (some, [one[::-1] for one in some])]
-    padded, runs = max(either, key=lambda pair: sum(pair[1]))
-    length = len(padded[0])
-    number = many if padded is rows else len(padded)
+    either = (rows, many), (columns, len(columns))
+    return [(some, number) for some, number in either if some and len(some[0]) >= _SHORTEST]
+
+
+def _padded(texts: Texts, number: int) -> Padded:
+    """Return what is padding in a `number` of `texts`, at their ends or before their beginnings."""
+    runs = max((_runs(ends) for ends in (texts, [one[::-1] for one in texts])), key=sum)
+    length = len(texts[0])
     return number, length, length - min(runs), round(sum(runs) * number / len(runs))
 
 
-def _runs(rows: Sequence[Sequence[int]]) -> list[int]:
+def _runs(rows: Texts) -> list[int]:
     """Return how many elements at the end of each row are padding.
 
     That is one of the values which most rows end with, as long as it is elsewhere in them at most
@@ -123,7 +126,7 @@ def _runs(rows: Sequence[Sequence[int]]) -> list[int]:
     return max((_runs_of(value, rows) for value, _ in ends), key=sum)
 
 
-def _runs_of(value: int, rows: Sequence[Sequence[int]]) -> list[int]:
+def _runs_of(value: int, rows: Texts) -> list[int]:
     runs = [sum(1 for _ in takewhile(value.__eq__, reversed(row))) for row in rows]
     elsewhere = sum(row.count(value) for row in rows) - sum(runs)
     return runs if elsewhere <= len(rows) else [0] * len(rows)

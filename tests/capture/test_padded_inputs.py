@@ -65,13 +65,19 @@ def test_a_text_may_end_with_what_fills_it_up():
         texts()[0],
         texts()[:1],
         texts()[:, :4],
+        torch.randint(1, 9, (100_000, 4)),
+        torch.arange(4)[:, None].expand(4, 8),
+        torch.empty(0, 12, dtype=torch.long),
+        torch.empty(12, 0, dtype=torch.long),
+        [[[[[texts()]]]]],
         torch.empty(4, 12, dtype=torch.long, device="meta"),
         texts().to_sparse(),
         "text",
     ],
     ids=[
         *("a mask", "labels", "one-hot", "one value", "features", "one row of no batch"),
-        *("one row", "short rows", "no memory", "sparse", "no tensor"),
+        *("one row", "short rows", "many short rows", "columns of one value", "no row"),
+        *("no column", "deep inside", "no memory", "sparse", "no tensor"),
     ],
 )
 def test_what_is_no_batch_of_tokens_is_left_out(given):
@@ -98,6 +104,17 @@ def test_inside_vmap_nothing_is_read():
     seen = []
     torch.func.vmap(lambda batch: seen.extend(found(batch)) or batch)(texts()[None])
     assert seen == []
+
+
+@pytest.mark.parametrize("shape", [(2, 9_000), (9_000, 2), (3, 5_000), (8, 8), (2, 8), (8, 2)])
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_batches_of_all_shapes_can_be_looked_at(shape, is_turned):
+    batch = torch.randint(1, 99, shape)
+    # Of columns that are too long to be read to their ends nothing is known.
+    for rows, length, longest, padding in found(batch.t() if is_turned else batch):
+        assert rows * length == batch.numel()
+        assert 0 < longest <= length
+        assert 0 <= padding < batch.numel() / 2
 
 
 def test_only_the_first_calls_are_looked_at():

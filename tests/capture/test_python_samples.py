@@ -45,6 +45,25 @@ def test_what_the_program_runs_and_its_garbage_collections_are_written(tmp_path)
     assert json.loads((tmp_path / "b.json").read_text())["samples"] == []
 
 
+def test_nothing_is_looked_at_while_what_is_recorded_is_written_and_all_is_written_again(tmp_path):
+    samples = PythonSamples()
+    samples.begin()
+    busy_until(lambda: samples._looks > 5)
+    with samples.paused():
+        # A look that had begun may end.
+        time.sleep(0.05)
+        before = samples._looks
+        time.sleep(0.1)
+        assert samples._looks == before
+    counts = []
+    for more in (3, 6):
+        busy_until(lambda more=more: samples._looks > before + more)
+        samples.write_all(tmp_path / "all.json")
+        counts.append(len(json.loads((tmp_path / "all.json").read_text())["samples"]))
+    samples.end()
+    assert before < counts[0] < counts[1]
+
+
 def test_a_script_started_from_another_folder_has_its_own_name(tmp_path, monkeypatch):
     dots = f"{tmp_path}/runs/.."
     monkeypatch.syspath_prepend(dots)
