@@ -73,13 +73,10 @@ def _batches(given: Iterable[object], depth: int = _DEEPEST) -> "Iterator[torch.
 
 def _read(tokens: "torch.Tensor") -> list[list[int]]:
     """Return rows of `tokens`, the first ones of many; none where that takes an operator."""
-    import torch
-
     many, length = tokens.shape
     rows = min(many, max(_MOST_ELEMENTS // length, 1))
     if tokens.device.type != "cpu":
-        is_recording = torch._C._autograd._profiler_enabled()  # noqa: SLF001 - no public name
-        if is_recording or torch.cuda.is_current_stream_capturing():
+        if not _can_be_copied(tokens):
             return []
         tokens = tokens[:rows].cpu()
     kind: Any = _KINDS[str(tokens.dtype)]
@@ -93,6 +90,15 @@ def _read(tokens: "torch.Tensor") -> list[list[int]]:
     span = kind * ((length - 1) * of_column + 1)
     begins = (first + row * of_row * ctypes.sizeof(kind) for row in range(rows))
     return [span.from_address(begin)[:: max(of_column, 1)] for begin in begins]
+
+
+def _can_be_copied(tokens: "torch.Tensor") -> bool:
+    """Say whether `tokens` of a GPU can be copied, and no recording has that as the program's."""
+    import torch
+
+    is_recording = torch._C._autograd._profiler_enabled()  # noqa: SLF001 - no public name
+    # Without CUDA there is nothing to ask for graphs.
+    return not (is_recording or (tokens.is_cuda and torch.cuda.is_current_stream_capturing()))
 
 
 def _texts(rows: Texts, many: int) -> list[tuple[Texts, int]]:

@@ -1,9 +1,11 @@
 """How much of a batch of tokens is padding, without an operator being called."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
-from profkit.capture._padded_inputs import PaddedInputs
+from profkit.capture._padded_inputs import PaddedInputs, _can_be_copied
 
 PAD = 0
 LENGTHS = (9, 4, 12, 7)
@@ -98,6 +100,18 @@ def test_of_many_rows_the_first_are_counted():
     batch = torch.full((1_000, 1_000), PAD)
     batch[:, :400] = torch.arange(400) + 1
     assert found(batch) == [(1_000, 1_000, 400, 600_000)]
+
+
+@pytest.mark.parametrize("is_captured", [True, False])
+@pytest.mark.parametrize("is_cuda", [True, False])
+def test_tokens_of_a_gpu_are_copied_where_no_recording_and_no_graph_would_have_it(
+    monkeypatch, is_cuda, is_captured
+):
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: is_captured)
+    tokens = SimpleNamespace(is_cuda=is_cuda)
+    assert _can_be_copied(tokens) == (not (is_cuda and is_captured))
+    with torch.profiler.profile():
+        assert not _can_be_copied(tokens)
 
 
 def test_inside_vmap_nothing_is_read():
