@@ -18,14 +18,14 @@ def fill(path):
 
 
 def test_a_run_that_needs_more_memory_than_it_may_take_is_ended_with_that_reason(farm):
-    status, said = farm.finish("workload.how=gobble", "memory_limit_mb=300")
+    status, said = farm.finish("workload.how=gobble", "memory_limit_mb=600")
     assert status == 1
     farm.check_nothing_is_left_running()
     farm.check_every_file_is_whole()
     record = farm.records()["gobble"]
     assert record["status"] == "oom"
     assert record["reason"].startswith("the capture took ")
-    assert record["reason"].endswith("memory_limit_mb=300; lower batch or the model's sizes")
+    assert record["reason"].endswith("memory_limit_mb=600; lower batch or the model's sizes")
     assert record["reason"] in said
     assert record["reason"] in farm.report()
     assert "in the fourth step" in farm.report()
