@@ -194,16 +194,14 @@ def _locked(cause: Cause) -> str:
 
 def _in_call(cause: Cause) -> str:
     call = str(cause.evidence.get("call", "a call"))
+    waits = at_place(cause, f"`{call}` waits")
     if call.startswith("multiprocessing."):
         return (
-            f"{at_place(cause, f'`{call}` waits')} for another process: make its work cheaper, "
-            "start more of them as far as there are cores, or send several items at a time."
+            f"{waits} for another process: make its work cheaper, start more of them as far as "
+            "there are cores, or send several items at a time."
         )
     less = "ask for all at once" if call.startswith("recv") else "leave it out"
-    return (
-        f"{at_place(cause, f'`{call}` waits')}: {less}, or do it in another thread or "
-        "process while the step computes."
-    )
+    return f"{waits}: {less}, or do it in another thread or process while the step computes."
 
 
 def _without_gil(cause: Cause) -> str:

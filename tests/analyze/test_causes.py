@@ -874,11 +874,24 @@ def test_a_wait_is_no_work_for_what_may_have_run_before_the_next_look():
     assert found["waiting_in_call"]["place"] == "train.py(9): load"
 
 
-def test_what_waits_is_named_as_the_program_called_it():
-    inner = "subprocess.py(548): run;subprocess.py(1200): communicate;<built-in method poll>"
+@pytest.mark.parametrize(
+    ("inner", "call"),
+    [
+        (
+            "subprocess.py(548): run;subprocess.py(1200): communicate;<built-in method poll>",
+            "subprocess.run",
+        ),
+        (
+            "multiprocessing/queues.py(103): get;multiprocessing/connection.py(395): _recv",
+            "multiprocessing.queues.get",
+        ),
+    ],
+    ids=["a program", "another process"],
+)
+def test_what_waits_is_named_as_the_program_called_it(inner, call):
     samples = looked_at(f"train.py(9): stamp;{inner}", 0)
     cause = tree(divided(**CPU, samples=samples))["waiting_in_call"]
-    assert json.loads(cause["evidence"]) == {"call": "subprocess.run"}
+    assert json.loads(cause["evidence"]) == {"call": call}
 
 
 @pytest.mark.parametrize(

@@ -818,6 +818,9 @@ def test_what_sleeps_waits_and_the_first_words_say_so():
     assert "`recv_into` waits in serve.py(3): look_up: ask for all at once" in (
         found.actions[0].advice
     )
+    about = {"waiting_in_call": ("rl.py(3): main", {"call": "multiprocessing.queues.get"})}
+    found = on({"cpu_operators": 20, "waiting_in_call": 80}, about=about)
+    assert "waits in rl.py(3): main for another process: make its" in found.actions[0].advice
 
 
 def test_an_empty_queue_is_blamed_on_the_thread_that_fills_it():
