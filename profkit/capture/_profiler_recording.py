@@ -2,12 +2,14 @@
 
 import atexit
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from profkit import marks
 from profkit.capture._first_steps import FirstSteps
 from profkit.capture._profiler_schedule import BoundedSchedule
 from profkit.capture._python_samples import PythonSamples
+from profkit.capture._step_memory import StepMemory
 from profkit.core.errors import ProfkitError
 
 if TYPE_CHECKING:
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
 
     from torch._C._profiler import _ExperimentalConfig
     from torch.profiler import profile
+
+_CALLS = ("forward", "evaluation")
+"""Phases that are calls of the model."""
 
 
 def is_for_all_threads() -> bool:
@@ -42,8 +47,10 @@ class ProfilerRecording:
         self.first = first
         self.thread = threading.main_thread()
         self.is_of_all_threads = False
-        self.started = self.has_yielded = False
+        self.started = self.has_yielded = self.is_full = False
         self.steps = 0
+        self.memory = StepMemory()
+        self.kept: profile | None = None
 
     def begin(self) -> None:
         """See `Recorder.begin`."""
@@ -56,6 +63,7 @@ class ProfilerRecording:
             self.is_of_all_threads = True
         self.first_steps.begin()
         self.profiler.start()
+        marks.mark_too(self.at_phase)
         if not self.profiler.with_stack:
             self.samples.begin()
         self.started = True
@@ -75,6 +83,26 @@ class ProfilerRecording:
         self.first_steps.step()
         if not self.has_yielded:
             self.profiler.step()
+
+    def at_phase(self, name: str) -> AbstractContextManager[object]:
+        """End the recording within a step that fills the memory; see `profkit.marks.Marker`."""
+        if name.startswith(marks.STEP):
+            self.memory.begin_step()
+        elif self.started and name in _CALLS and not (self.has_yielded or self.is_of_all_threads):
+            self.is_full = self._is_recorded_here() and self.memory.is_full()
+            if self.is_full:
+                self._end_within_step()
+        return nullcontext()
+
+    def _end_within_step(self) -> None:
+        marks.note(
+            f"Step {self.steps} has so many operators that what was recorded of it took more than"
+            f" 1 GB of memory: recording ended within it, before call {self.memory.calls} of the"
+            " model, and the trace shows what the step began with."
+        )
+        self.has_yielded = True
+        self.kept = self.first_steps.taken()
+        self.profiler.stop()
 
     def yield_to(self, recording: object) -> None:
         """Drop the first steps, and end with those that were asked for, before another recording.
@@ -100,7 +128,9 @@ class ProfilerRecording:
         return None
 
     def _stop(self) -> "profile | None":
-        kept = self.first_steps.taken() if self.started and self.steps <= self.first else None
+        kept = self.kept
+        if self.started and self.steps <= self.first and not self.is_full:
+            kept = self.first_steps.taken()
         if kept is not None:
             self.profiler.on_trace_ready = None
         if self.started and not self.has_yielded:

@@ -238,6 +238,8 @@ class Capture(Session):
                 if first is not None:
                     writer(first)
         # Only workloads whose number of steps is not known before get this far.
+        if recording.is_full:
+            return
         if first is not None:
             marks.note(
                 f"The program made {counted(recording.steps, 'step')}, and the schedule begins with"

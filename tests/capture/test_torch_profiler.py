@@ -5,8 +5,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
+from profkit import marks
 from profkit.capture import _averages as averages
+from profkit.capture import _step_memory
 from profkit.capture.base import Rank
 from profkit.capture.torch_profiler import Capture, Experimental, Schedule
 from profkit.core.errors import ConfigError
@@ -176,3 +179,33 @@ def test_pytorchs_own_tables_are_not_made_of_very_many_events(tmp_path, monkeypa
     record(Capture(schedule="periodic", gzip=False), tmp_path, 12)
     (table,) = tmp_path.glob("*.key_averages.txt")
     assert table.read_text().startswith("PyTorch would take too long for tables of ")
+
+
+@pytest.mark.parametrize(("full", "recorded"), [(1, [0, 1]), (6, [5, 6])])
+@pytest.mark.filterwarnings("ignore:Profiler won't be using warmup")
+def test_a_step_that_fills_the_memory_leaves_the_trace_of_what_it_began_with(
+    tmp_path, monkeypatch, full, recorded
+):
+    held, notes = [0], []
+    monkeypatch.setattr(_step_memory, "_resident_bytes", lambda: held[-1])
+    monkeypatch.setattr(marks, "_marks", marks._Marks())
+    with Capture(least_s=0.0).record(tmp_path, Rank()) as recorder:
+        begin, step = recorder.begin, lambda _: recorder.step()
+        marks.listen(SimpleNamespace(begin=begin, step=step, note=notes.append))
+        marks.observed_begin()
+        for index in range(9):
+            for call in range(7):
+                # What is there by the first calls is the program's.
+                grown = 2 if index == full and call == 5 else 0
+                held.append(held[-1] + grown * 1_100_000_000 if call > 3 else index << 32)
+                with marks.observed_phase("forward"):
+                    torch.full((call,), index)
+            marks.observed_step()
+    (path,) = traces(tmp_path)
+    # The profiler that waits for its schedule marks the same steps.
+    assert set(recorded_steps(path)) == {f"ProfilerStep#{index}" for index in recorded}
+    operators = [event for event in events(path) if event["name"] == "aten::full"]
+    assert len(operators) == 7 + 5
+    (note,) = notes
+    assert f"Step {full} has so many operators" in note
+    assert "before call 6 of the model" in note

@@ -1,0 +1,45 @@
+"""Whether what a profiler holds of a long step fills the memory, before the step ends."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+_STATUS = Path("/proc/self/statm")
+"""Pages of this process, the second number those that are in memory (Linux only)."""
+
+_FIRST_CALLS = 4
+_FULL_BYTES = 1 << 30
+"""About 600,000 events. Once recorded they take as much again, and a minute until they are read."""
+
+
+class StepMemory:
+    """Compares the memory of this process at calls of the model with that at the first of a step.
+
+    Gradients and activations are there by the first few calls, mostly, and what is freed between
+    calls is not counted: what grows from call to call is what the profiler holds.
+    """
+
+    def __init__(self) -> None:
+        self.calls = self.at_first = 0
+        self.is_known = _STATUS.is_file()
+
+    def begin_step(self) -> None:
+        """Begin a step."""
+        self.calls = self.at_first = 0
+
+    def is_full(self) -> bool:
+        """Say so at a call of the model, which begins."""
+        if not self.is_known:
+            return False
+        self.calls += 1
+        now = _resident_bytes()
+        if self.calls <= _FIRST_CALLS:
+            self.at_first = max(self.at_first, now)
+        return now - self.at_first > _FULL_BYTES
+
+
+def _resident_bytes() -> int:
+    # Where a process has too many files open, it cannot be read.
+    with suppress(OSError):
+        return int(_STATUS.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
