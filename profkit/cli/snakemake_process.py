@@ -135,9 +135,16 @@ def _be_snakemake(words: Sequence[str]) -> None:
     """Be ``snakemake``, with `words` behind it."""
     # Interrupted and not killed, it cancels its jobs on a cluster.
     process_tree.die_with_parent(signal.SIGINT if _is_on_cluster(words) else signal.SIGKILL)
+    # asyncio takes over Python's own handler alone: it then cancels, and what it cancels may go on.
+    signal.signal(signal.SIGINT, _interrupt)
     sys.argv = ["snakemake", *words]
     # Not in the process that plans: that takes as long as to plan.
     importlib.import_module("snakemake.cli").main()
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    del signum, frame
+    raise KeyboardInterrupt
 
 
 def _is_on_cluster(words: Sequence[str]) -> bool:

@@ -1,9 +1,11 @@
 """Snakemake in a fork: loaded before it is known what it is for, ended if it is for nothing."""
 
+import asyncio
 import os
 import pkgutil
 import signal
 import sys
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
@@ -90,6 +92,24 @@ def test_plugins_for_clusters_are_loaded_where_they_may_be_named(  # noqa: PLR09
         with snakemake.running([], {}) as process:
             assert ("snakemake_executor_plugin_mine" in process.output.read()) == loads_them
             assert process.wait(LIMIT_S) == 0
+
+
+def test_an_interrupt_is_heeded_where_what_asyncio_cancels_goes_on(monkeypatch):
+    async def finish_jobs():
+        with suppress(asyncio.CancelledError):
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.sleep(LIMIT_S)
+
+    def main():
+        try:
+            asyncio.run(finish_jobs())
+        except KeyboardInterrupt:
+            sys.stdout.write("its jobs are cancelled")
+
+    monkeypatch.setitem(sys.modules, "snakemake.cli", SimpleNamespace(main=main))
+    monkeypatch.setattr(job_server, "_stops", {})
+    with Snakemake() as snakemake, snakemake.running([], {}) as process:
+        assert process.output.read() == "its jobs are cancelled"
 
 
 def plugins():
