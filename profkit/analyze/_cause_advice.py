@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from profkit.analyze._blocked_advice import at_place, blocked, not_started, not_started_title
 from profkit.analyze._communication_advice import less_communication
-from profkit.analyze._late_rank import late_place
+from profkit.analyze._late_rank import late_advice, late_title
 from profkit.analyze.division.details import (
     IN_COMMUNICATION,
     IN_OPERATORS,
@@ -137,36 +137,6 @@ def _of_line(cause: Cause) -> str:
     )
 
 
-def _late(cause: Cause) -> str:
-    late = late_place(cause)
-    if late is not None:
-        did = cause.evidence.get("late_because", "")
-        if times := cause.evidence.get("times_the_flops"):
-            return (
-                f"Give all ranks equal work: {late} has {times:.3g} times the FLOPs of others, as "
-                f"with longer sequences, larger batches or more layers; {did}."
-            )
-        first = f"Fix {late} first{f': {did}' if did else ''}."
-        if host := cause.evidence.get("late_host"):
-            return f"{first} Host {host}: {cause.evidence['late_ranks_of_host']}."
-        return first
-    share = f"{float(cause.evidence.get('waiting_for_it_share', 0.0)):.0%}"
-    if cause.evidence.get("is_mutual"):
-        rank, did = cause.evidence["late_rank"], cause.evidence["late_because"]
-        return (
-            f"Two ranks wait for each other, each for at most {share} of the waiting: look at what "
-            f"holds up each before its calls, such as rank {rank}, {did}."
-        )
-    return (
-        f"Ranks come last in turn, each for at most {share} of the waiting: give all ranks equal "
-        "work (lengths of sequences, sizes of batches, cores of the CPU)."
-    )
-
-
-def _late_title(cause: Cause) -> str:
-    return f"Ranks wait for {late_place(cause) or 'one another'}"
-
-
 def _blocked_title(cause: Cause) -> str:
     return f"CPU blocked in {cause.id.rpartition('.')[2]}"
 
@@ -262,8 +232,8 @@ _RULES = (
     ),
     _Rule(
         cause=re.compile(r"exposed_communication\.waiting$"),
-        title=_late_title,
-        advice=_late,
+        title=late_title,
+        advice=late_advice,
         least=0.03,
         source=_DDP,
     ),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from profkit.analyze._late_rank import STAGES
 from profkit.core.formatting import milliseconds, size
 from profkit.core.verdict import Cause
 
@@ -29,6 +30,22 @@ _OF_SHARDS = (
     "Overlap it with computing (FSDP `set_modules_to_forward_prefetch`, ZeRO `overlap_comm`), or "
     "send less: `reshard_after_forward=False`, or shards within each host alone (HSDP)."
 )
+_OF_LIBRARY = {
+    "FSDP": "Overlap it with computing (`set_modules_to_forward_prefetch`), or send less: "
+    "`reshard_after_forward=False`, or shards within each host alone (HSDP).",
+    "ZeRO": "Set `overlap_comm` in the configuration of ZeRO, or send less: "
+    "`communication_data_type`, or more `gradient_accumulation_steps`.",
+    **dict.fromkeys(
+        ("DDP", ""),
+        "Gather less often, as metrics and losses every few steps, and several tensors at once.",
+    ),
+}
+"""Of shards where it is known what the program uses, "" for none of these libraries."""
+
+_OF_OWN_REDUCTIONS = (
+    "Overlap it (`async_op=True`, and `wait()` where the result is needed), or send less: reduce "
+    "in 16 bits, several tensors at once; of tensor-parallel layers use fewer ranks."
+)
 _OF_EXCHANGES = (
     "Overlap the exchange with the work of another micro-batch, or send less: rows in bf16 or fp8, "
     "and experts or tables that meet within one host."
@@ -48,15 +65,16 @@ _OF_TENSOR_PARALLEL_CPUS = (
 _OF_BUFFERS = "Send it less often: of equal buffers with DDP `broadcast_buffers=False`."
 _OF_BARRIERS = "Take barriers out of the step: collectives wait for one another already."
 
+_OF_SHARDED = ("allgather", "reduce_scatter")
 _ADVICE = {
     "allreduce": _OF_GRADIENTS,
-    **dict.fromkeys(("allgather", "reduce_scatter"), _OF_SHARDS),
+    **dict.fromkeys(_OF_SHARDED, _OF_SHARDS),
     **dict.fromkeys(("alltoall", "dispatch", "combine"), _OF_EXCHANGES),
     **dict.fromkeys(("send", "recv", "sendrecv"), _OF_PIPELINES),
     "broadcast": _OF_BUFFERS,
     "barrier": _OF_BARRIERS,
 }
-_OF_LAYERS = ("allreduce", "allgather", "reduce_scatter")
+_OF_LAYERS = ("allreduce", *_OF_SHARDED)
 
 
 def is_mostly_waiting(evidence: Mapping[str, str | int | float | bool]) -> bool:
@@ -69,7 +87,10 @@ def less_communication(cause: Cause) -> str:
 
     Nothing is said of the bytes of messages whose time is waiting, or latency.
     """
-    if is_mostly_waiting(cause.evidence):
+    # Stages wait for the first and last of their micro-batches, whoever is late, and what a CPU
+    # still does after the last rank has come is no waiting.
+    is_waited = cause.id.endswith(".transfer") and cause.evidence.get("on_cpu")
+    if is_mostly_waiting(cause.evidence) and STAGES not in cause.evidence and not is_waited:
         fastest = milliseconds(float(cause.evidence["fastest_ns"]) / 1e6)
         return (
             f"Most of it is waiting, as a call of the same size takes {fastest} ms at best: see "
@@ -103,6 +124,11 @@ def _of_operation(cause: Cause) -> str:
     if operation in _OF_LAYERS and cause.evidence.get("program") == "inference":
         is_on_cpu = cause.evidence.get("on_cpu")
         return _OF_TENSOR_PARALLEL_CPUS if is_on_cpu else _OF_TENSOR_PARALLELISM
+    library = cause.evidence.get("library")
+    if operation in _OF_SHARDED and library is not None:
+        return _OF_LIBRARY[str(library)]
+    if operation == "allreduce" and library == "":
+        return _OF_OWN_REDUCTIONS
     is_narrow = cause.evidence.get("dtype") in _NARROW
     half = _IN_HALF.format(half="fp16" if cause.evidence.get("on_cpu") else "bf16")
     return _ADVICE.get(operation, _OF_ANY).format("" if is_narrow else half)

@@ -17,7 +17,12 @@ WAITING = f"{gpu.EXPOSED}.waiting"
 OF_SOME_RANKS = "the straggler of "
 """Beginning of what is not known where some ranks were not recorded."""
 
+STAGES = "stages"
+"""Evidence on communication between ranks that send to one another, all of which were recorded."""
+
 _COMPUTING = ("gpu_computing", "cpu_operators")
+_SENDING = ("send", "recv", "sendrecv")
+_UNEQUAL, _EQUAL = 1.2, 0.02
 _EXPLAINS = 0.3
 _MOST = 0.5
 
@@ -36,6 +41,40 @@ def late_place(waiting: Cause) -> str | None:
         return f"host {waiting.evidence['late_host']}"
     late = late_rank(waiting)
     return None if late is None else f"rank {late}"
+
+
+def late_advice(cause: Cause) -> str:
+    """Return what to do about waiting for other ranks."""
+    late = late_place(cause)
+    if late is not None:
+        did = cause.evidence.get("late_because", "")
+        if times := cause.evidence.get("times_the_flops"):
+            return (
+                f"Give all ranks equal work: {late} has {times:.3g} times the FLOPs of others, as "
+                f"with longer sequences, larger batches or more layers; {did}."
+            )
+        same = ", with the same FLOPs as others" if cause.evidence.get("same_flops") else ""
+        first = f"Fix {late} first{f': {did}{same}' if did else ''}."
+        if host := cause.evidence.get("late_host"):
+            return f"{first} Host {host}: {cause.evidence['late_ranks_of_host']}."
+        return first
+    share = f"{float(cause.evidence.get('waiting_for_it_share', 0.0)):.0%}"
+    if cause.evidence.get("is_mutual"):
+        rank, did = cause.evidence["late_rank"], str(cause.evidence["late_because"])
+        known = f" (rank {rank} has {did})" if did[:1].isdigit() else ""
+        return (
+            f"Two ranks come last in turn, each for at most {share} of the waiting{known}, as "
+            "where batches differ in length from step to step, or where ranks share cores."
+        )
+    return (
+        f"Ranks come last in turn, each for at most {share} of the waiting: give all ranks equal "
+        "work (lengths of sequences, sizes of batches, cores of the CPU)."
+    )
+
+
+def late_title(cause: Cause) -> str:
+    """Return what waiting for other ranks is called where something is to be done about it."""
+    return f"Ranks wait for {late_place(cause) or 'one another'}"
 
 
 def is_last_recorded(stragglers: Result | None, rows: Sequence[Mapping[str, Any]]) -> bool:
@@ -77,23 +116,68 @@ def with_late_rank(
     return found
 
 
+def of_stages(rows: Sequence[dict[str, Any]], rank: int) -> list[dict[str, Any]]:
+    """Return the rows of the table of causes; what `rank` sends may be waiting for another one.
+
+    Sends and receives are not matched: whom stages wait for shows in how long each works in a step.
+    """
+    work_ms: dict[int, float] = {}
+    for row in rows:
+        is_work = "." not in row["id"] and row["id"] not in (gpu.EXPOSED, gpu.IDLE)
+        work_ms[row["rank"]] = work_ms.get(row["rank"], 0.0) + row["ms_per_step"] * is_work
+    if len(work_ms) == 1:
+        return [*rows]
+    late = max(work_ms, key=lambda one: work_ms[one])
+    more_ms = work_ms[late] - sum(work_ms.values()) / len(work_ms)
+    is_late = late != rank and (work_ms[late] - more_ms) * _UNEQUAL < work_ms[late]
+    return [
+        _of_stage(row, {"late_rank": late} if is_late else {}, more_ms)
+        if row["rank"] == rank
+        else row
+        for row in rows
+    ]
+
+
+def _of_stage(row: dict[str, Any], late: Evidence, more_ms: float) -> dict[str, Any]:
+    """Return a row of the waiting rank, if it is of sending and receiving as that of stages."""
+    evidence = json.loads(row["evidence"])
+    is_mostly = float(evidence.get("operation_share", 0.0)) > _MOST
+    if not (is_mostly and evidence["operation"] in _SENDING):
+        return row
+    if not late:
+        return row | {"evidence": json.dumps(evidence | {STAGES: 1})}
+    return row | {
+        "id": WAITING,
+        "title": names.title(WAITING),
+        "gain_ms": min(row["gain_ms"], more_ms),
+        "evidence": json.dumps(late | {STAGES: 1}),
+    }
+
+
 def _with_more_work(
     waiting: Cause, mine: Sequence[Cause], rank: int, flops: Result | None
 ) -> Cause:
-    """Return the cause, if the late rank computes more FLOPs for it, with what equal work gains."""
+    """Return the cause, if the late rank computes more FLOPs for it, with what equal work gains.
+
+    Or with the evidence that it has the same.
+    """
     rows = flops.tables["by_rank"].records() if flops and "by_rank" in flops.tables else ()
     work = {row["rank"]: float(row["model_flops"] or 0) for row in rows}
     late = waiting.evidence["late_rank"]
     own, most = work.get(rank, 0.0), work.get(late, 0.0)
     computing = sum(one.ms_per_step for one in mine if one.id in _COMPUTING)
-    # A rank on a slow host comes last too, with as much work as the others.
+    if own > 0 and abs(most / own - 1) < _EQUAL:
+        return replace(waiting, evidence=waiting.evidence | {"same_flops": 1})
+    # A rank on a slow host comes last too, with about as much work as the others.
     if own <= 0 or (most / own - 1) * computing < _MOST * waiting.ms_per_step:
         return waiting
     further = (sum(work.values()) / len(work) / own - 1) * computing
     least = max(waiting.ms_per_step - further, 0.0)
+    # What stages work was compared already: a stage has more than its layers.
+    gain_ms = waiting.gain_ms if STAGES in waiting.evidence else min(waiting.gain_ms, least)
     return replace(
         waiting,
-        gain_ms=min(waiting.gain_ms, least),
+        gain_ms=gain_ms,
         evidence=waiting.evidence | {"times_the_flops": round(most / own, 2)},
     )
 
@@ -150,6 +234,9 @@ def _more(
     large = [name for name, (ms, _) in more.items() if ms >= _MOST * most]
     cause = max(large, key=lambda name: (name.count("."), more[name][0]))
     ms, row = more[cause]
+    if thread := json.loads(row["evidence"]).get("thread"):
+        words = f"{milliseconds(ms)} ms more {names.lower(row['title'])} than rank {rank}"
+        return f"{words}, as another thread of it runs {thread}"
     above = names.parts_of(cause)[-2:][0]
     title = names.title(above if _is_part(cause) else cause)
     where = row["title"] if _is_part(cause) else row["place"]

@@ -17,7 +17,7 @@ from profkit.analyze._headline import (
     of_some_steps,
     of_time_outside,
 )
-from profkit.analyze._late_rank import WAITING, is_last_recorded, with_late_rank
+from profkit.analyze._late_rank import WAITING, is_last_recorded, of_stages, with_late_rank
 from profkit.analyze._memory_growth import with_growth
 from profkit.analyze._record_more import record_more
 from profkit.analyze._uneven_steps import (
@@ -50,7 +50,8 @@ from profkit.core.settings import Settings
 from profkit.core.verdict import Action, Cause, Confidence, Limiter, Trust, Verdict
 
 _NS_PER_MS = 1e6
-_OF_IDLE_MACHINES = ("idle_cores",)
+_OF_IDLE_MACHINES: tuple[str, ...] = ("idle_cores",)
+_OF_DATA = ("padded_batches",)
 _STEADY_CHECKS = ("steps", "variation", MACHINE, FAR_STEPS)
 
 
@@ -151,7 +152,7 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     unprofiled, stragglers = others.unprofiled, others.stragglers
     beside = beside_steps(unprofiled, memory_grows=others.memory_grows)
     rank = next(row["rank"] for row in _rows(causes, "ranks") if row["decisive"] == "true")
-    rows, overhead_ms = _without_profiler(_rows(causes, "causes"), rank)
+    rows, overhead_ms = _without_profiler(of_stages(_rows(causes, "causes"), rank), rank)
     traced_ms = causes.metrics["step_ms"].value - overhead_ms
     mine = [_cause(row, traced_ms) for row in rows if row["rank"] == rank]
     mine = with_late_rank(mine, rows, rank, stragglers, others.flops)
@@ -162,7 +163,7 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     spoken = [cause for cause in mine if not silent & set(names.parts_of(cause.id))]
     typical = {row["id"]: row["median_ms"] for row in rows if row["rank"] == rank}
     failed = {check.check for check in checks if not check.passed}
-    found = with_known_causes(_fitting(matches, failed), mine)
+    found = with_known_causes(_fitting(matches, failed, mine), mine)
     mine = with_places_elsewhere(mine, found)
     unsure = (config.small_if_busy if MACHINE in failed else config.small) * traced_ms
     worth = worthwhile(spoken, found, config.small * traced_ms, unsure)
@@ -227,9 +228,16 @@ def _checks(causes: Result, others: _Others, known: float, mine: Sequence[Cause]
     ]
 
 
-def _fitting(matches: Iterable[dict[str, Any]], failed: Container[str]) -> list[dict[str, Any]]:
-    """Return the matches without advice that a busy machine makes wrong: others need the cores."""
+def _fitting(
+    matches: Iterable[dict[str, Any]], failed: Container[str], mine: Iterable[Cause]
+) -> list[dict[str, Any]]:
+    """Return the matches without advice that a busy machine makes wrong: others need the cores.
+
+    And without what is in the data of a rank that waits for one with more to do.
+    """
     unfit = _OF_IDLE_MACHINES if MACHINE in failed else ()
+    if any("times_the_flops" in cause.evidence for cause in mine):
+        unfit += _OF_DATA
     return [row for row in matches if row["pattern"] not in unfit]
 
 
@@ -307,7 +315,10 @@ def _without_ranks(action: Action, checks: Iterable[Trust]) -> Action:
     if not missing or not action.cause.startswith(gpu.EXPOSED):
         return action
     seen = missing[0].rstrip(".")
-    doubt = f"{seen}: one of the others may be late, so record all of them."
+    doubt = (
+        f"{seen}: one of the others may be late, so record all of them (a loop without an "
+        "optimizer marks its steps with `profkit.step()`)."
+    )
     if action.pattern or action.cause == WAITING:
         return replace(action, advice=f"{action.advice} {doubt}", confidence=Confidence.LOW)
     if is_mostly_waiting(action.evidence):

@@ -10,6 +10,7 @@ from profkit.tables.python_frames import own_lines
 
 _LEAST_BYTES = 1 << 20
 _MOSTLY = 0.5
+_DDP = "^DistributedDataParallel"
 _ALL_REDUCE = r"torch/distributed/distributed_c10d\.py\(\d+\): all_reduce$"
 
 
@@ -18,9 +19,10 @@ _ALL_REDUCE = r"torch/distributed/distributed_c10d\.py\(\d+\): all_reduce$"
     source="https://docs.pytorch.org/docs/stable/ddp_comm_hooks.html",
     calls=_ALL_REDUCE,
 )
-def match(
+def match(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     collectives: pd.DataFrame,
     kernels: pd.DataFrame,
+    cpu_ops: pd.DataFrame,
     python_calls: pd.DataFrame,
     causes: pd.DataFrame,
     step: Step,
@@ -38,13 +40,22 @@ def match(
     half = "fp16" if kernels.empty else "bf16"
     return Match(
         cause=f"{CAUSE}.transfer",
-        advice=f"Call `all_reduce` on {half} tensors or less often in {line}."
-        if line
-        else f"Send gradients in {half}: "
-        f"`model.register_comm_hook(None, default_hooks.{half}_compress_hook)`.",
+        advice=_advice(half, line, is_of_ddp=cpu_ops.empty or bool(having(cpu_ops, _DDP).any())),
         place=line,
         gain_ns=without_waiting(exposed_ns, causes, step) / 2,
         evidence={"size_bytes_per_step": size},
+    )
+
+
+def _advice(half: str, line: str, *, is_of_ddp: bool) -> str:
+    if line:
+        return f"Call `all_reduce` on {half} tensors or less often in {line}."
+    if is_of_ddp:
+        hook = f"`model.register_comm_hook(None, default_hooks.{half}_compress_hook)`"
+        return f"Send gradients in {half}: {hook}."
+    return (
+        "Compute in bf16 (`torch.autocast`), so that what is reduced has half of the bytes; ZeRO "
+        "has `communication_data_type` for gradients."
     )
 
 

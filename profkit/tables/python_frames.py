@@ -11,22 +11,22 @@ import pandas as pd
 from numpy.typing import NDArray
 
 _LIBRARIES = frozenset({
-    "PIL", "SimpleITK", "aiofiles", "aiohttp", "albumentations", "anyio", "asgiref", "av",
-    "bentoml", "boto3", "botocore", "bottle", "bs4", "celery", "chardet", "charset_normalizer",
-    "click", "cloudpickle", "cv2", "decord", "dill", "django", "faiss", "falcon", "fastapi",
-    "filelock", "flask", "fsspec", "ftfy", "gevent", "gradio", "grpc", "gunicorn", "gym",
-    "gymnasium", "h11", "h5py", "httpcore", "httptools", "httpx", "huggingface_hub", "hydra",
-    "hypercorn", "imageio", "jinja2", "jiwer", "joblib", "kafka", "librosa", "litestar", "litserve",
-    "lmdb", "loguru", "matplotlib", "mlflow", "mosec", "msgpack", "multidict", "networkx",
-    "nibabel", "nltk", "numba", "numpy", "omegaconf", "onnxruntime", "opentelemetry", "orjson",
-    "pandas", "pettingzoo", "pika", "plotly", "polars", "prometheus_client", "psutil", "pyarrow",
-    "pycocotools", "pydantic", "pydicom", "pygame", "pymongo", "quart", "ray", "redis", "regex",
-    "requests", "rich", "rouge_score", "s3fs", "sacrebleu", "safetensors", "sanic", "scipy",
-    "seaborn", "sentencepiece", "sentry_sdk", "shapely", "simplejson", "skimage", "sklearn",
-    "soundfile", "spacy", "sqlalchemy", "starlette", "streamlit", "structlog", "tensorboard",
-    "tensorboardX", "tifffile", "tokenizers", "tornado", "tqdm", "triton", "typer", "ujson",
-    "urllib3", "uvicorn", "uvloop", "wandb", "webdataset", "websockets", "werkzeug", "yaml", "yarl",
-    "zarr", "zmq",
+    "PIL", "SimpleITK", "accelerate", "aiofiles", "aiohttp", "albumentations", "anyio", "asgiref",
+    "av", "bentoml", "boto3", "botocore", "bottle", "bs4", "celery", "chardet",
+    "charset_normalizer", "click", "cloudpickle", "cv2", "decord", "deepspeed", "dill", "django",
+    "faiss", "falcon", "fastapi", "filelock", "flask", "fsspec", "ftfy", "gevent", "gradio", "grpc",
+    "gunicorn", "gym", "gymnasium", "h11", "h5py", "httpcore", "httptools", "httpx",
+    "huggingface_hub", "hydra", "hypercorn", "imageio", "jinja2", "jiwer", "joblib", "kafka",
+    "librosa", "litestar", "litserve", "lmdb", "loguru", "matplotlib", "mlflow", "mosec", "msgpack",
+    "multidict", "networkx", "nibabel", "nltk", "numba", "numpy", "omegaconf", "onnxruntime",
+    "opentelemetry", "orjson", "pandas", "pettingzoo", "pika", "plotly", "polars",
+    "prometheus_client", "psutil", "pyarrow", "pycocotools", "pydantic", "pydicom", "pygame",
+    "pymongo", "quart", "ray", "redis", "regex", "requests", "rich", "rouge_score", "s3fs",
+    "sacrebleu", "safetensors", "sanic", "scipy", "seaborn", "sentencepiece", "sentry_sdk",
+    "shapely", "simplejson", "skimage", "sklearn", "soundfile", "spacy", "sqlalchemy", "starlette",
+    "streamlit", "structlog", "tensorboard", "tensorboardX", "tifffile", "tokenizers", "tornado",
+    "tqdm", "triton", "typer", "ujson", "urllib3", "uvicorn", "uvloop", "wandb", "webdataset",
+    "websockets", "werkzeug", "yaml", "yarl", "zarr", "zmq",
 })  # fmt: skip
 """Packages of others that programs call, but for those that hold models: these are often copied and
 changed, and their lines say which layer it was."""
@@ -74,7 +74,8 @@ def is_foreign(frame: str) -> bool:
     top = _TOP.match(frame)
     if top is None:
         return False
-    is_of_others = top[2] in sys.stdlib_module_names or (top[2] in _LIBRARIES and "/" in frame)
+    is_of_python = top[2] in sys.stdlib_module_names or top[2] == "typing_extensions"
+    is_of_others = is_of_python or (top[2] in _LIBRARIES and "/" in frame)
     return bool(top[1]) or is_of_others
 
 

@@ -1130,7 +1130,16 @@ def test_garbage_collection_is_a_cause_of_its_own():
         ("backward", "", {"operation": "barrier", "operation_share": 1.0}),
     ],
 )
-def test_exposed_communication_says_what_most_of_it_is(phase, operation, evidence):
+@pytest.mark.parametrize(
+    ("ranges", "library"),
+    [
+        ("DistributedDataParallel.forward", "DDP"),
+        ("FSDP::pre_forward (layers.0)", "FSDP"),
+        ("DeepSpeedEngine.forward", "ZeRO"),
+        ("epoch", ""),
+    ],
+)
+def test_exposed_communication_says_what_most_of_it_is(phase, operation, evidence, ranges, library):
     def collective(number, start_us, end_us, what):
         row = at(start_us, end_us, kind="host", operation=what, group="g", group_size=2)
         del row["tid"]
@@ -1140,11 +1149,33 @@ def test_exposed_communication_says_what_most_of_it_is(phase, operation, evidenc
         op(1, 0, 500, "aten::linear", phase=phase),
         op(2, 400, 900, "gloo:all_reduce", tid=BACKWARD, kind="annotation"),
         op(3, 900, 1000, "gloo:barrier", tid=BACKWARD, kind="annotation"),
+        op(4, 0, 10, ranges, kind="annotation"),
     ]
     calls = [collective(0, 400, 900, operation), collective(1, 900, 1000, "barrier")]
     found = tree(divided(steps=[step(0, 1000)], cpu_ops=ops, collectives=calls))
     exposed = json.loads(found["exposed_communication.waiting_or_transfer"]["evidence"])
-    assert exposed == evidence | {"on_cpu": 1}
+    assert exposed == evidence | {"on_cpu": 1, "library": library}
+
+
+@pytest.mark.parametrize(
+    ("function", "inside", "computed"),
+    [
+        # The program's own function waits, from its call on, for what is sent by another thread.
+        ("Reduce", "aten::mul", 300 + 50 + 60 + 20),
+        ("Reduce", "_c10d_functional::wait_tensor", 300 + 50 + 20),
+        # What a compiler made computes without operators.
+        ("CompiledFunction", "aten::mul", 300 + 600 - 20),
+    ],
+)
+def test_an_operator_that_waits_for_its_collective_does_not_compute(function, inside, computed):
+    ops = [
+        op(0, 0, 300),
+        op(1, 400, 1000, function),
+        op(2, 450, 470, "c10d::allreduce_", parent=1),
+        op(3, 470, 980, "gloo:all_reduce", tid=BACKWARD, kind="annotation"),
+        op(4, 800, 860, inside, parent=1),
+    ]
+    assert times(divided(steps=[step(0, 1000)], cpu_ops=ops))["cpu_operators"] == computed
 
 
 @pytest.mark.parametrize("is_known", [True, False])
@@ -1164,7 +1195,7 @@ def test_exposed_communication_says_what_calls_of_its_size_take_at_best(is_known
     known = {"message_bytes": 100, "fastest_ns": 10_000, "dtype": "bfloat16"}
     known["at_best_share"] = round((5 * 10 + 300) / 900, 3)
     operation = {"operation": "sendrecv", "operation_share": 1.0, "program": "inference"}
-    assert evidence == operation | (known if is_known else {})
+    assert evidence == operation | {"library": ""} | (known if is_known else {})
 
 
 def arriving(*arrivals_us):

@@ -40,6 +40,33 @@ def test_it_is_for_any_operation_where_none_takes_most():
     assert "gradients" not in mixed
 
 
+@pytest.mark.parametrize(
+    ("operation", "library", "words", "others"),
+    [
+        ("allgather", "FSDP", "set_modules_to_forward_prefetch", "ZeRO"),
+        ("reduce_scatter", "ZeRO", "overlap_comm", "FSDP"),
+        ("allgather", "DDP", "metrics and losses", "shards"),
+        ("allgather", "", "metrics and losses", "shards"),
+        ("allreduce", "DDP", "no_sync", "tensor-parallel"),
+        ("allreduce", "", "async_op=True", "no_sync"),
+    ],
+)
+def test_it_goes_by_what_the_program_uses(operation, library, words, others):
+    given = advice(operation=operation, operation_share=0.9, library=library)
+    assert words in given
+    assert others not in given
+
+
+@pytest.mark.parametrize(
+    ("more", "is_waiting"), [({}, True), ({"on_cpu": 1}, False), ({"stages": 1}, False)]
+)
+def test_what_is_done_behind_the_last_rank_and_in_stages_is_not_called_waiting(more, is_waiting):
+    slow = {"at_best_share": 0.2, "fastest_ns": 1000, "message_bytes": 1 << 20}
+    given = advice(operation="send", operation_share=1.0, **slow, **more)
+    assert ("Most of it is waiting" in given) == is_waiting
+    assert ("ScheduleInterleaved1F1B" in given) != is_waiting
+
+
 def test_gradients_that_are_sent_in_16_bits_are_not_to_be():
     for dtype, is_said in (("bfloat16", False), ("float16", False), ("float32", True)):
         given = advice(operation="allreduce", operation_share=1.0, dtype=dtype)

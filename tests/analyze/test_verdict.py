@@ -423,10 +423,15 @@ def test_the_rank_that_is_late_is_named_with_what_it_does_more(late, advice):
     [
         ((1e9, 5e9 / 3), 20, "Give all ranks equal work: rank 1 has 1.67 times the FLOPs"),
         ((1e9, 5e9 / 3, 1e9, 1e9), 30, "Give all ranks equal work: rank 1 has 1.67 times"),
-        ((1e9, 1.1e9), 40, "Fix rank 1 first"),
+        ((1e9, 1.1e9), 40, "Fix rank 1 first: 39 ms more GPU computing than rank 0."),
+        (
+            (1e9, 1.01e9),
+            40,
+            "Fix rank 1 first: 39 ms more GPU computing than rank 0, with the same",
+        ),
         ((0.0, 1e9), 40, "Fix rank 1 first"),
     ],
-    ids=["two ranks", "one of four", "a slow host", "none known"],
+    ids=["two ranks", "one of four", "a slow host", "equal work", "none known"],
 )
 def test_equal_work_for_a_rank_with_more_gains_less_than_the_waiting(flops, gain, advice):
     rows = tuple(enumerate(flops))
@@ -440,6 +445,60 @@ def test_equal_work_for_a_rank_with_more_gains_less_than_the_waiting(flops, gain
     (first,) = found.actions
     assert first.gain_ms == pytest.approx(gain)
     assert first.advice.startswith(advice)
+
+
+@pytest.mark.parametrize(("flops", "is_said"), [(5e9 / 3, False), (1e9, True)])
+def test_data_of_a_rank_that_waits_for_one_with_more_work_is_not_to_blame(flops, is_said):
+    (_, *rest) = match("cpu_operators", 20)
+    waits = {"cpu_operators": 60, WAITING: 40}
+    about = {WAITING: ("", {"late_rank": 1})}
+    padded = [("padded_batches", *rest)]
+    table = Table(title="", columns=("rank", "model_flops"), rows=((0, 1e9), (1, flops)))
+    found = judged(
+        causes=causes(waits, late={"cpu_operators": 99}, about=about, matches=padded),
+        flops=Result(tables={"by_rank": table}),
+    )
+    assert ("Do this." in [action.advice for action in found.actions]) == is_said
+
+
+def test_the_thread_is_named_that_has_the_gil_of_a_rank_that_is_late():
+    late = {"cpu_operators": 50, "waiting_for_thread.gil": 50}
+    about = {
+        WAITING: ("", {"late_rank": 1}),
+        "waiting_for_thread.gil": ("train.py(9): main", {"thread": "metrics.py(12): run"}),
+    }
+    (first, *_) = on({"cpu_operators": 60, WAITING: 40}, late=late, about=about).actions
+    assert first.advice == (
+        "Fix rank 1 first: 50 ms more gil than rank 0, as another thread of it runs "
+        "metrics.py(12): run."
+    )
+
+
+SENT = "exposed_communication.waiting_or_transfer"
+
+
+@pytest.mark.parametrize(
+    ("late", "operation", "limiter", "gain"),
+    [
+        # Rank 1 works 180 ms and both 120 on average; what it sends itself is no work.
+        ({"cpu_operators": 180, SENT: 20}, "send", Limiter.STRAGGLER, 60),
+        ({"cpu_operators": 180, SENT: 20}, "allreduce", Limiter.COMMUNICATION, 140),
+        ({"cpu_operators": 70, SENT: 130}, "recv", Limiter.COMMUNICATION, 140),
+        (None, "recv", Limiter.COMMUNICATION, 140),
+    ],
+    ids=["a large stage", "no stages", "equal stages", "one rank"],
+)
+def test_stages_wait_for_one_that_works_longer(late, operation, limiter, gain):
+    sent = {"operation": operation, "operation_share": 1.0, "at_best_share": 0.1, "fastest_ns": 9e3}
+    found = on({"cpu_operators": 60, SENT: 140}, late=late, about={SENT: ("", sent)})
+    (first,) = found.actions
+    assert (found.limiter, first.gain_ms) == (limiter, pytest.approx(gain))
+    if limiter is Limiter.STRAGGLER:
+        assert found.headline == "Waiting 140 of 200 ms per step for rank 1."
+        assert first.advice.startswith("Fix rank 1 first: 120 ms more operators on the CPU")
+    # Stages of equal work wait by the order of their micro-batches; of others nothing is known.
+    is_balanced = late is not None and late["cpu_operators"] < 100
+    assert ("ScheduleInterleaved1F1B" in first.advice) == is_balanced
 
 
 def test_ranks_that_come_last_in_turn_are_not_blamed_on_one():
@@ -458,7 +517,7 @@ def test_two_ranks_that_wait_for_each_other_are_both_to_blame(theirs, whom):
     both = replace(table, rows=(*table.rows, *of_late))
     found = judged(causes=replace(waits, tables=waits.tables | {"causes": both}))
     assert found.headline == f"Waiting 40 of 100 ms per step for {whom}."
-    assert ("wait for each other, each for at most 57%" in found.actions[0].advice) == (theirs > 20)
+    assert ("come last in turn, each for at most 57%" in found.actions[0].advice) == (theirs > 20)
 
 
 @pytest.mark.parametrize(
@@ -595,7 +654,8 @@ def test_communication_is_said_of_the_ranks_that_were_recorded():
     (action,) = found.actions
     assert action.title == "Transfer, or waiting for a rank that was not recorded"
     assert action.advice.startswith(
-        "2 of 8 ranks recorded: one of the others may be late, so record all of them. "
+        "2 of 8 ranks recorded: one of the others may be late, so record all of them (a loop "
+        "without an optimizer marks its steps with `profkit.step()`). "
         "If it is transfer: overlap it with computing"
     )
     assert action.confidence is Confidence.LOW

@@ -353,6 +353,17 @@ def test_all_reduces_of_the_program_itself_have_its_line(lasts_ns, words):
     assert words in match.advice
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("DistributedDataParallel.forward", "register_comm_hook"), ("epoch", "autocast")],
+)
+def test_all_reduces_of_no_ddp_have_no_hook(name, words):
+    given = examples("fp32_reductions").FOUND
+    ops = [op(0, name, kind="annotation"), op(1, "aten::mm", 10)]
+    (match,) = found(patterns()["fp32_reductions"], **given, cpu_ops=ops)
+    assert words in match.advice
+
+
 def test_a_step_that_has_its_middle_in_a_range_is_not_inside_of_it():
     step = op(0, "ProfilerStep#3", 900_000, kind="annotation") | {"end_ns": 9_000_000}
     marked = op(1, "Optimizer.zero_grad#SGD.zero_grad", parent=0, kind="annotation")

@@ -21,6 +21,12 @@ _FEWEST = 3
 """Calls alike of which the fastest says what the others could take."""
 _OF_TRAINING = ("backward", "optimizer")
 _TRAINS = ("*Backward*", "Optimizer.*")
+_LIBRARIES = {
+    "FSDP": ("FSDP::*", "FullyShardedDataParallel*", "*torch/distributed/fsdp/*"),
+    "ZeRO": ("*deepspeed/*", "DeepSpeed*"),
+    "DDP": ("DistributedDataParallel*",),
+}
+"""Names of ranges and Python functions of what spreads a model over ranks."""
 
 
 def on_gpu(rank: RecordedRank) -> Intervals:
@@ -31,8 +37,8 @@ def on_gpu(rank: RecordedRank) -> Intervals:
 def communicated(rank: RecordedRank, rows: pd.DataFrame, spans: Intervals) -> Evidence:
     """Return the operation that most of the exposed communication `spans` is of.
 
-    And whether the CPU carries it out, and all that the rank recorded is inference; `rows` are its
-    collectives.
+    And whether the CPU carries it out, all that the rank recorded is inference, and what spreads
+    its model over ranks; `rows` are its collectives.
     """
     exposed = pd.Series(intervals.overlap(spans_of(rows), spans), index=rows.index)
     by_operation = exposed.groupby(texts(rows["operation"])).sum().drop("", errors="ignore")
@@ -46,8 +52,16 @@ def communicated(rank: RecordedRank, rows: pd.DataFrame, spans: Intervals) -> Ev
         "operation_share": round(float(by_operation.max() / by_operation.sum()), 3),
         **({"on_cpu": 1} if exposed[is_on_cpu].sum() > _MOSTLY * exposed.sum() else {}),
         **({"program": "inference"} if len(ops) and not trains.any() else {}),
+        **({"library": _library(rank)} if len(ops) else {}),
         **_of_messages(rows, exposed),
     }
+
+
+def _library(rank: RecordedRank) -> str:
+    """Return what spreads a model over ranks, "" if no known library does, as far as recorded."""
+    names = (rank.ops["name"], rank.python["name"])
+    used = (key for key, of in _LIBRARIES.items() if any(matching(one, of).any() for one in names))
+    return next(used, "")
 
 
 def _of_messages(rows: pd.DataFrame, exposed: "pd.Series[int]") -> Evidence:

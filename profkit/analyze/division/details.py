@@ -87,6 +87,8 @@ def details(rank: RecordedRank, time: Partition, spent: Mapping[str, Spent]) -> 
             detail.evidence = _waited_for(rank.collectives)
         elif name.startswith(f"{gpu.EXPOSED}.") and rank.communication is not None:
             detail.evidence = communicated(rank, rank.communication, time.spans(name))
+            on_cpu = spent[name].places if name in spent else []
+            detail.place = _place(on_cpu, detail.time_ns)
         elif name.startswith("exposed_copies."):
             rows = rank.copy_names == name.partition(".")[2]
             detail.place = _place(places.of_ops(rank, _of_ops(rank, work * rows)), detail.time_ns)

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from profkit.analyze.division.collective_calls import first_calls
 from profkit.analyze.division.known_names import COLLECTING, COMPILING, computes
 from profkit.analyze.shared import calltree
 from profkit.analyze.shared.glob_match import matching
@@ -27,10 +28,11 @@ def divides(ops: pd.DataFrame) -> NDArray[np.bool_]:
 def _are_inner(ops: pd.DataFrame) -> NDArray[np.bool_]:
     """Tell which operators of one rank and repeat compute in one that does so and comes before.
 
-    Not those whose names something looks for.
+    Not those whose names something looks for, nor those in one that may wait for a collective.
     """
     works = computes(ops) & ~matching(ops["name"], (*COLLECTING, *COMPILING))
     op, parent = (ops[name].to_numpy(np.int64) for name in ("op", "parent"))
     around = calltree.positions(op, parent)
     end = ops["end_ns"].to_numpy(np.int64)
-    return np.asarray(works & (around >= 0) & works[around] & (end <= end[around]))
+    encloses = works & (first_calls(ops) < 0)
+    return np.asarray(works & (around >= 0) & encloses[around] & (end <= end[around]))

@@ -25,10 +25,14 @@ COMPILING = (
 RECORDING_GRAPHS = ("CUDAGraphNode.record*",)
 COMPILED = ("## Call CompiledFxGraph*",)
 """Ranges of code that Inductor made, whose own kernels on a CPU are no operators."""
+IN_COMPILED = (*COMPILED, "Torch-Compiled*", "CompiledFunction*")
 
 COMMUNICATING = ("gloo:*", "mpi:*", "ucc:*")
 _COLLECTIVES = ("all*reduce*", "all*gather*", "reduce*scatter*", "all*to*all*", "broadcast")
-CALLING = ("c10d::*", *(f"*::{before}{name}" for name in _COLLECTIVES for before in ("", "*_")))
+CALLING = (
+    *("c10d::*", "*::wait_tensor"),
+    *(f"*::{before}{name}" for name in _COLLECTIVES for before in ("", "*_")),
+)
 """Operators of any library that communicate while the CPU is in them."""
 COMMUNICATES = (
     "*torch/distributed/distributed_c10d.py(*",

@@ -171,11 +171,14 @@ def _late_rank(rows: Sequence[Mapping[str, Any]]) -> int:
 def _decisive(rows: pd.DataFrame) -> int:
     """Return the rank whose causes the verdict tells: the one that waits most for others.
 
-    Where none waits for long it is the one with the longest step, of equals the lowest.
+    Where no waiting is told from communication it is the one with most of that. Where none waits
+    for long it is the one with the longest step, of equals the lowest.
     """
     tops = rows[~rows["id"].str.contains(".", regex=False)]
     lengths = tops.groupby("rank")["ms_per_step"].sum()
     waits = rows[rows["id"] == _WAITING].set_index("rank")["ms_per_step"]
+    if waits.empty:
+        waits = tops[tops["id"] == gpu.EXPOSED].set_index("rank")["ms_per_step"]
     if len(waits) and waits.max() > _SMALL * lengths.max():
         return int(str(waits.idxmax()))
     longest = lengths[lengths >= (1 - _SMALL) * lengths.max()]

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from profkit.analyze.division import collective_calls
 from profkit.analyze.division.copies import copy_names
 from profkit.analyze.division.known_names import (
     CALLING,
@@ -346,7 +347,7 @@ class RecordedRank:
         """When the program's thread is in an operator that computes, as a union.
 
         Not where one has called a collective, as backward does for the buckets of DDP: only what
-        computes inside of that call.
+        computes inside of that call. Nor where the one around such a call waits for it.
         """
         on_main = self.works & (self.op_threads == self.main)
         spans, calls = union_of_rows(self.ops, on_main), self.ranges(CALLING, self.main)
@@ -357,7 +358,9 @@ class RecordedRank:
             calls, inner[:, 1] - 1
         )
         around = intervals.difference(spans, calls)
-        return intervals.union(np.concatenate((around, inner[is_inside])))
+        computing = intervals.union(np.concatenate((around, inner[is_inside])))
+        waiting = collective_calls.waiting(self.ops, on_main, self.ranges(COMMUNICATING))
+        return intervals.difference(computing, waiting)
 
     @cached_property
     def sees_cpu(self) -> bool:

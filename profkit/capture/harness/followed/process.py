@@ -8,7 +8,6 @@ import atexit
 import ctypes
 import functools
 import logging
-import multiprocessing
 import os
 import signal
 import sys
@@ -22,7 +21,7 @@ from typing import Any
 
 from profkit import marks
 from profkit.capture.base import NullRecorder, Recorder
-from profkit.capture.harness.followed import process_record
+from profkit.capture.harness.followed import other_processes, process_record
 from profkit.capture.harness.followed.process_record import ProcessRank, ProcessRecord
 from profkit.capture.harness.followed.request import FollowRequest, from_environment
 from profkit.capture.harness.foreground import ENDED_EARLY
@@ -44,8 +43,6 @@ from profkit.workloads.automatic.step_limit import StepLimit
 _END_S = 60.0
 # Less if a thread of its own made it: the main one may wait for what never comes.
 _END_BY_THREAD_S = 10.0
-# In which processes end that wait for nothing from the one that started them.
-_CHILDREN_S = 1.0
 # In which a server sends the answer that made the last step.
 _ANSWER_S = 0.5
 # Packages that tools import in the program.
@@ -154,6 +151,8 @@ class FollowedProcess:
         self.rank = self.record.as_rank()
         last_words.hand_over(self.spec.folder, self.spec.token, self.rank)
         self._write_record()
+        if self.request.stop_after and self.rank.world_size > 1:
+            other_processes.end_after_others(self.spec.folder, self.record, self._end_now)
         software.write(self.spec.folder, self.rank)
         # Whatever imported torch, this thread makes the model.
         self.step_hooks.thread = threading.get_ident()
@@ -244,26 +243,13 @@ class FollowedProcess:
         # The folder may be gone.
         with suppress(OSError):
             (self.spec.folder / ENDED_EARLY).touch()
+            other_processes.wait_for_ranks(self.spec.folder)
         _after(_END_S if is_on_main else _END_BY_THREAD_S, self.exit_now, 0)
         if not is_on_main:
             _after(_ANSWER_S, _end_by_main_thread)
         # Before what is registered already: `multiprocessing` joins them.
-        atexit.register(self._end_children)
+        atexit.register(other_processes.end_children, self.spec.folder)
         return not (is_on_main or is_training)
-
-    def _end_children(self) -> None:
-        """End processes that this one would wait for: they may wait for what it would have sent.
-
-        Ranks among them end after their own steps, and write what they recorded. Daemons, such as
-        workers of a DataLoader, are not waited for.
-        """
-        ranks = {one.process for one in process_record.read(self.spec.folder) if one.steps}
-        children = multiprocessing.active_children()
-        others = [child for child in children if not child.daemon and child.pid not in ranks]
-        end_s = time.monotonic() + _CHILDREN_S
-        for child in others:
-            child.join(max(end_s - time.monotonic(), 0))
-            child.terminate()
 
     def _leave(self) -> None:
         """End, after all else that the program does at its exit."""
@@ -271,9 +257,13 @@ class FollowedProcess:
         others = [one for one in threading.enumerate() if not one.name.startswith("profkit ")]
         if self.is_cut_short and len(others) > 1:
             # A thread of its own that is in PyTorch's code, as no whole run has it here, aborts.
-            sys.stdout.flush()
-            sys.stderr.flush()
-            self.exit_now(0)
+            self._end_now()
+
+    def _end_now(self) -> None:
+        self.end()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.exit_now(0)
 
     def end(self) -> None:
         """Write what was recorded; later calls do nothing."""

@@ -150,6 +150,15 @@ def test_a_process_that_the_program_would_wait_for_ends_with_it(followed):
     assert not psutil.pid_exists(int(actor))
 
 
+@pytest.mark.parametrize("tool", ["baseline", "torch_profiler"])
+def test_a_rank_that_makes_no_step_ends_before_the_one_that_it_sends_to(followed, tool):
+    run = "python -m torch.distributed.run --standalone --nproc-per-node 2"
+    made = followed(f"{run} acting_ranks.py", tool, stop_after=9)
+    assert (made.labels, made.steps) == (["rank0_dp0_tp0_pp0"], [9])
+    assert made.result.returncode == 0, made.result.stderr
+    assert "Error" not in made.result.stderr
+
+
 def test_a_server_is_ended_after_the_steps_asked_for_without_an_error(followed):
     made = followed("python asking.py", stop_after=5)
     assert (made.result.returncode, made.result.stderr, made.steps) == (0, "", [5])
