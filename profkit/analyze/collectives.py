@@ -8,7 +8,12 @@ import pandas as pd
 from profkit.analyze.base import analysis
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
-from profkit.tables.rank_clocks import MATCHED_OPERATIONS, MatchedCollectives, matched_collectives
+from profkit.tables.rank_clocks import (
+    MATCHED_OPERATIONS,
+    UNMATCHED,
+    MatchedCollectives,
+    matched_collectives,
+)
 
 _BY = ["operation", "group_name", "size_bytes", "dtype"]
 _BY_CALL = ["repeat", "step", "operation"]
@@ -248,7 +253,9 @@ def _abstentions(
             "arrival skew and waiting",
             "calls of one rank only were recorded: capture every rank"
             if one
-            else "no call has a counterpart on the other ranks",
+            else "no call has a counterpart on the other ranks"
+            if matchable
+            else UNMATCHED,
         ),
         (
             bool(len(matched.rows)) and matched.unmatched > 0,

@@ -21,7 +21,12 @@ from profkit.core.drawing import Drawing
 from profkit.core.formatting import duration
 from profkit.core.result import Abstention, Finding, Metric, Result, Severity, Table, table
 from profkit.core.settings import Settings
-from profkit.tables.rank_clocks import MatchedCollectives, matched_collectives
+from profkit.tables.rank_clocks import (
+    MATCHED_OPERATIONS,
+    UNMATCHED,
+    MatchedCollectives,
+    matched_collectives,
+)
 
 _WHERE = ["repeat", "rank"]
 _PEER = ["rank", "arrival_ns", "start_ns", "call_ns", "offset_ns"]
@@ -74,7 +79,12 @@ def analyze(
         return Result.abstain("stragglers", "no communication call was recorded")
     matched = matched_collectives(collectives)
     if matched.rows.empty:
-        reason = "no call could be matched with one on another rank: capture every rank"
+        is_matchable = collectives["operation"].isin(MATCHED_OPERATIONS).any()
+        reason = (
+            "no call could be matched with one on another rank: capture every rank"
+            if is_matchable
+            else UNMATCHED
+        )
         return Result.abstain("stragglers", reason)
     late, close = _late(matched)
     size = _incomplete(matched)

@@ -232,7 +232,8 @@ def _drawn(parts: Sequence[Cause], step_ms: float, width: int) -> tuple[str, lis
 def gain(action: Action, verdict: Verdict) -> str:
     """Return what an action of a verdict gains, "" where that is not known.
 
-    It is in ms of a traced step, as a share before that where unprofiled ones take another time.
+    It is a share of the step, and ms of a traced one, which is said where unprofiled ones take
+    another time.
     """
     if not action.gain_ms:
         return ""
@@ -241,9 +242,9 @@ def gain(action: Action, verdict: Verdict) -> str:
     if not action.cause:  # it is beside the steps
         return f"up to {milliseconds(action.gain_ms)} ms per step less, on average"
     times = f"{milliseconds(action.gain_ms)} of {milliseconds(verdict.traced_ms)} ms"
-    if abs(verdict.traced_ms - verdict.step_ms) <= _ALIKE * verdict.step_ms:
-        return f"up to {times} less"
-    return f"up to {action.gain_ms / verdict.traced_ms:.0%} of a step less ({times} traced)"
+    is_alike = abs(verdict.traced_ms - verdict.step_ms) <= _ALIKE * verdict.step_ms
+    share_of_step = f"{action.gain_ms / verdict.traced_ms:.0%} of a step"
+    return f"up to {share_of_step} less ({times}{'' if is_alike else ' traced'})"
 
 
 def _title(action: Action, verdict: Verdict) -> str:

@@ -21,6 +21,8 @@ _EXCHANGES = ("alltoall", *_ONE_WAY)
 """Operations whose ends need not coincide."""
 MATCHED_OPERATIONS = ("allreduce", "allgather", "reduce_scatter", "barrier", *_EXCHANGES)
 """Operations in which ranks wait for each other."""
+UNMATCHED = "sends and receives are not matched with one another"
+"""Why nothing is known of how ranks wait that communicate in no other way."""
 
 _WHERE = ["repeat", "rank"]
 _CALL = ["repeat", "kind", "within", "sequence", "group", "group_ranks", "operation"]

@@ -194,6 +194,12 @@ def test_bus_bandwidth_has_the_factors_of_nccl(operation, factor):
     assert row["bus_bandwidth_bytes_per_s"] == pytest.approx(factor * 1e10)
 
 
+def test_sends_and_receives_are_not_matched():
+    result = run(call(0, 0, 100, "send"), call(1, 200, 280, "recv"))
+    (reason,) = (one.reason for one in result.abstentions if one.what.startswith("arrival"))
+    assert reason == "sends and receives are not matched with one another"
+
+
 def test_one_rank_alone_knows_no_skew():
     result = run(call(0, 0, 100), call(0, 200, 280))
     assert [(abstention.what, abstention.reason) for abstention in result.abstentions] == [

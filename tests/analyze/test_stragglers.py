@@ -133,6 +133,12 @@ def test_lateness_within_the_doubt_of_the_clocks_is_nobodys():
     ]
 
 
+def test_sends_and_receives_are_not_matched():
+    result = run([call(rank, 100, 200, 90, operation="send") for rank in (0, 1)])
+    (reason,) = (abstention.reason for abstention in result.abstentions)
+    assert reason == "sends and receives are not matched with one another"
+
+
 def test_one_rank_has_no_stragglers():
     result = run([call(0, 100, 200, 90)])
     assert [abstention.reason for abstention in result.abstentions] == [

@@ -164,6 +164,7 @@ def test_a_search_says_its_share_of_all_and_the_table_has_what_is_drawn(frames):
 
 def test_orders_folds_and_ranks_are_kept_in_the_address(watched, frames):
     texts = frames.locator("svg text")
+    frames.get_by_label("Phase").select_option("forward")
     assert "(torch)" in texts.all_text_contents()
     frames.get_by_label("fold libraries").uncheck()
     assert texts.filter(has_text=MARKUP[:12]).count() == 1

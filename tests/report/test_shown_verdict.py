@@ -36,7 +36,7 @@ def test_a_gain_says_what_it_is_of_or_that_it_is_not_known():
     unknown = replace(ACTION, gain_ms=0.0)
     made = shown(replace(VERDICT, actions=(ACTION, unknown)))
     assert [action.gain for action in made.actions] == [
-        "up to 12 of 100 ms less",
+        "up to 12% of a step less (12 of 100 ms)",
         "Gain not known",
     ]
     assert made.nothing == ""
