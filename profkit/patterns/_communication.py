@@ -7,6 +7,8 @@ from profkit.patterns._rows import Chosen, equal
 from profkit.patterns.base import Step, charged
 
 CAUSE = "exposed_communication"
+FSDP = "^FSDP::"
+"""Ranges in which FSDP gathers parameters and reduces gradients."""
 
 
 def exposed(

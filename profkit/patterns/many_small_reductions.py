@@ -3,8 +3,8 @@
 import pandas as pd
 
 from profkit.core.verdict import Confidence
-from profkit.patterns._communication import CAUSE, exposed, of_kind
-from profkit.patterns._rows import per_step
+from profkit.patterns._communication import CAUSE, FSDP, exposed, of_kind
+from profkit.patterns._rows import having, per_step
 from profkit.patterns.base import Match, Step, pattern
 
 _LEAST_CALLS = 16
@@ -17,12 +17,18 @@ _MOST_BYTES = 1 << 20
     "torch.nn.parallel.DistributedDataParallel.html",
 )
 def match(
-    collectives: pd.DataFrame, kernels: pd.DataFrame, causes: pd.DataFrame, step: Step
+    collectives: pd.DataFrame,
+    kernels: pd.DataFrame,
+    cpu_ops: pd.DataFrame,
+    causes: pd.DataFrame,
+    step: Step,
 ) -> Match | None:
     """Find sixteen or more all-reduces a step whose median size is under 1 MiB."""
     calls = of_kind(collectives, "allreduce")
     sizes = collectives["size_bytes"][calls]
     if calls.sum() < _LEAST_CALLS * step.count or not 0 < sizes.median() < _MOST_BYTES:
+        return None
+    if having(cpu_ops, FSDP).any():  # they are those of the shards: see `small_gathers`
         return None
     return Match(
         cause=CAUSE,

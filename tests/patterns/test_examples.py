@@ -23,7 +23,7 @@ from tests.patterns.examples import (
     work_beside_the_model,
     workers_restarted,
 )
-from tests.patterns.recorded import call, causes, collective, kernel, op, python
+from tests.patterns.recorded import call, causes, collective, kernel, op, python, sent
 
 
 def examples(name):
@@ -351,6 +351,35 @@ def test_all_reduces_of_the_program_itself_have_its_line(lasts_ns, words):
     given = examples("fp32_reductions").FOUND
     (match,) = found(patterns()["fp32_reductions"], **given, python_calls=calls)
     assert words in match.advice
+
+
+@pytest.mark.parametrize(("has_gpu", "gain_ns"), [(True, 90_000), (False, 90_000 + 400)])
+def test_what_a_cpu_copies_for_small_gathers_goes_with_them(has_gpu, gain_ns):
+    given = examples("small_gathers").FOUND
+    given = given if has_gpu else {"collectives": given["collectives"]}
+    ops = [
+        op(0, "FSDP::pre_forward (up)", 0, kind="annotation"),
+        op(1, "fsdp::all_gather_copy_in", 400, parent=0),
+        op(2, "aten::mm", 3_000),
+    ]
+    times = causes(("exposed_communication", 0.09, ""))
+    (match,) = found(patterns()["small_gathers"], **given, cpu_ops=ops, causes=times)
+    assert match.gain_ns == pytest.approx(gain_ns)
+
+
+@pytest.mark.parametrize("name", ["FSDP::post_backward_reduce", "epoch"])
+def test_small_all_reduces_of_shards_go_with_their_gathers(name):
+    given = examples("small_gathers").FOUND
+    reduced = [collective(100 + n, "allreduce", size_bytes=4096) for n in range(30)]
+    given = {
+        "collectives": [*given["collectives"], *reduced],
+        "kernels": [*given["kernels"], *(sent(100 + n, 3_000) for n in range(30))],
+        "cpu_ops": [op(0, name, kind="annotation"), op(1, "aten::mm", 10)],
+    }
+    is_of_shards = name.startswith("FSDP")
+    assert bool(found(patterns()["many_small_reductions"], **given)) != is_of_shards
+    (match,) = found(patterns()["small_gathers"], **given)
+    assert match.gain_ns == pytest.approx(90_000 * (1 + is_of_shards))
 
 
 @pytest.mark.parametrize(
