@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from profkit.analyze._late_rank import STAGES
+from profkit.analyze.division.communicated import NO_LIBRARY
 from profkit.core.formatting import milliseconds, size
 from profkit.core.verdict import Cause
 
@@ -36,11 +37,11 @@ _OF_LIBRARY = {
     "ZeRO": "Set `overlap_comm` in the configuration of ZeRO, or send less: "
     "`communication_data_type`, or more `gradient_accumulation_steps`.",
     **dict.fromkeys(
-        ("DDP", ""),
+        ("DDP", NO_LIBRARY),
         "Gather less often, as metrics and losses every few steps, and several tensors at once.",
     ),
 }
-"""Of shards where it is known what the program uses, "" for none of these libraries."""
+"""Of shards where it is known what the program uses."""
 
 _OF_OWN_REDUCTIONS = (
     "Overlap it (`async_op=True`, and `wait()` where the result is needed), or send less: reduce "
@@ -127,7 +128,7 @@ def _of_operation(cause: Cause) -> str:
     library = cause.evidence.get("library")
     if operation in _OF_SHARDED and library is not None:
         return _OF_LIBRARY[str(library)]
-    if operation == "allreduce" and library == "":
+    if operation == "allreduce" and library == NO_LIBRARY:
         return _OF_OWN_REDUCTIONS
     is_narrow = cause.evidence.get("dtype") in _NARROW
     half = _IN_HALF.format(half="fp16" if cause.evidence.get("on_cpu") else "bf16")

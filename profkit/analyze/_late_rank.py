@@ -17,7 +17,7 @@ WAITING = f"{gpu.EXPOSED}.waiting"
 OF_SOME_RANKS = "the straggler of "
 """Beginning of what is not known where some ranks were not recorded."""
 
-STAGES = "stages"
+STAGES = "is_of_stages"
 """Evidence on communication between ranks that send to one another, all of which were recorded."""
 
 _COMPUTING = ("gpu_computing", "cpu_operators")
@@ -48,12 +48,12 @@ def late_advice(cause: Cause) -> str:
     late = late_place(cause)
     if late is not None:
         did = cause.evidence.get("late_because", "")
-        if times := cause.evidence.get("times_the_flops"):
+        if times := cause.evidence.get("flops_ratio"):
             return (
                 f"Give all ranks equal work: {late} has {times:.3g} times the FLOPs of others, as "
                 f"with longer sequences, larger batches or more layers; {did}."
             )
-        same = ", with the same FLOPs as others" if cause.evidence.get("same_flops") else ""
+        same = ", with the same FLOPs as others" if cause.evidence.get("is_same_work") else ""
         first = f"Fix {late} first{f': {did}{same}' if did else ''}."
         if host := cause.evidence.get("late_host"):
             return f"{first} Host {host}: {cause.evidence['late_ranks_of_host']}."
@@ -167,7 +167,7 @@ def _with_more_work(
     own, most = work.get(rank, 0.0), work.get(late, 0.0)
     computing = sum(one.ms_per_step for one in mine if one.id in _COMPUTING)
     if own > 0 and abs(most / own - 1) < _EQUAL:
-        return replace(waiting, evidence=waiting.evidence | {"same_flops": 1})
+        return replace(waiting, evidence=waiting.evidence | {"is_same_work": 1})
     # A rank on a slow host comes last too, with about as much work as the others.
     if own <= 0 or (most / own - 1) * computing < _MOST * waiting.ms_per_step:
         return waiting
@@ -178,7 +178,7 @@ def _with_more_work(
     return replace(
         waiting,
         gain_ms=gain_ms,
-        evidence=waiting.evidence | {"times_the_flops": round(most / own, 2)},
+        evidence=waiting.evidence | {"flops_ratio": round(most / own, 2)},
     )
 
 

@@ -236,7 +236,7 @@ def _fitting(
     And without what is in the data of a rank that waits for one with more to do.
     """
     unfit = _OF_IDLE_MACHINES if MACHINE in failed else ()
-    if any("times_the_flops" in cause.evidence for cause in mine):
+    if any("flops_ratio" in cause.evidence for cause in mine):
         unfit += _OF_DATA
     return [row for row in matches if row["pattern"] not in unfit]
 

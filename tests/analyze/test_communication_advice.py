@@ -46,9 +46,9 @@ def test_it_is_for_any_operation_where_none_takes_most():
         ("allgather", "FSDP", "set_modules_to_forward_prefetch", "ZeRO"),
         ("reduce_scatter", "ZeRO", "overlap_comm", "FSDP"),
         ("allgather", "DDP", "metrics and losses", "shards"),
-        ("allgather", "", "metrics and losses", "shards"),
+        ("allgather", "none", "metrics and losses", "shards"),
         ("allreduce", "DDP", "no_sync", "tensor-parallel"),
-        ("allreduce", "", "async_op=True", "no_sync"),
+        ("allreduce", "none", "async_op=True", "no_sync"),
     ],
 )
 def test_it_goes_by_what_the_program_uses(operation, library, words, others):
@@ -58,7 +58,7 @@ def test_it_goes_by_what_the_program_uses(operation, library, words, others):
 
 
 @pytest.mark.parametrize(
-    ("more", "is_waiting"), [({}, True), ({"on_cpu": 1}, False), ({"stages": 1}, False)]
+    ("more", "is_waiting"), [({}, True), ({"on_cpu": 1}, False), ({"is_of_stages": 1}, False)]
 )
 def test_what_is_done_behind_the_last_rank_and_in_stages_is_not_called_waiting(more, is_waiting):
     slow = {"at_best_share": 0.2, "fastest_ns": 1000, "message_bytes": 1 << 20}

@@ -27,6 +27,7 @@ _LIBRARIES = {
     "DDP": ("DistributedDataParallel*",),
 }
 """Names of ranges and Python functions of what spreads a model over ranks."""
+NO_LIBRARY = "none"
 
 
 def on_gpu(rank: RecordedRank) -> Intervals:
@@ -58,10 +59,10 @@ def communicated(rank: RecordedRank, rows: pd.DataFrame, spans: Intervals) -> Ev
 
 
 def _library(rank: RecordedRank) -> str:
-    """Return what spreads a model over ranks, "" if no known library does, as far as recorded."""
+    """Return what spreads a model over ranks, as far as it is known and was recorded."""
     names = (rank.ops["name"], rank.python["name"])
     used = (key for key, of in _LIBRARIES.items() if any(matching(one, of).any() for one in names))
-    return next(used, "")
+    return next(used, NO_LIBRARY)
 
 
 def _of_messages(rows: pd.DataFrame, exposed: "pd.Series[int]") -> Evidence:
