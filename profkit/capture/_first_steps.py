@@ -32,6 +32,17 @@ class FirstSteps:
             self.profiler.start()
             self.is_begun = True
 
+    @property
+    def is_recording(self) -> bool:
+        """Whether the last of the steps is still to end."""
+        return self.profiler is not None and self.is_begun and self.left > 0
+
+    def stop(self) -> None:
+        """Record no more of them, and keep what there is."""
+        if self.profiler is not None and self.is_recording:
+            self.profiler.stop()
+        self.left = 0
+
     def step(self) -> None:
         """End a step; the recording ends with its last one."""
         if self.profiler is not None and self.left:
@@ -49,7 +60,6 @@ class FirstSteps:
 
     def taken(self) -> "profile | None":
         """Return the profiler, stopped, with what it recorded; None if that was dropped."""
+        self.stop()
         profiler, self.profiler = self.profiler, None
-        if profiler is not None and self.is_begun and self.left:
-            profiler.stop()
         return profiler

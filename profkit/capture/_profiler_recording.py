@@ -50,7 +50,7 @@ class ProfilerRecording:
         self.started = self.has_yielded = self.is_full = False
         self.steps = 0
         self.memory = StepMemory()
-        self.kept: profile | None = None
+        self.note_on_first_steps = ""
 
     def begin(self) -> None:
         """See `Recorder.begin`."""
@@ -88,20 +88,32 @@ class ProfilerRecording:
         """End the recording within a step that fills the memory; see `profkit.marks.Marker`."""
         if name.startswith(marks.STEP):
             self.memory.begin_step()
-        elif self.started and name in _CALLS and not (self.has_yielded or self.is_of_all_threads):
-            self.is_full = self._is_recorded_here() and self.memory.is_full()
-            if self.is_full:
-                self._end_within_step()
+        elif name in _CALLS and self._is_recording() and self.memory.is_full():
+            self._end_within_step()
         return nullcontext()
 
+    def _is_recording(self) -> bool:
+        from torch.profiler import ProfilerAction
+
+        if not self.started or self.is_of_all_threads or not self._is_recorded_here():
+            return False
+        records = ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE
+        is_own = not self.has_yielded and self.profiler.current_action in records
+        return is_own or self.first_steps.is_recording
+
     def _end_within_step(self) -> None:
-        marks.note(
+        note = (
             f"Step {self.steps} has so many operators that what was recorded of it took more than"
             f" 1 GB of memory: recording ended within it, before call {self.memory.calls} of the"
             " model, and the trace shows what the step began with."
         )
-        self.has_yielded = True
-        self.kept = self.first_steps.taken()
+        if self.first_steps.is_recording:
+            # Later steps may have fewer, as where this one evaluates.
+            self.note_on_first_steps = note
+            self.first_steps.stop()
+            return
+        marks.note(note)
+        self.is_full = self.has_yielded = True
         self.profiler.stop()
 
     def yield_to(self, recording: object) -> None:
@@ -128,9 +140,7 @@ class ProfilerRecording:
         return None
 
     def _stop(self) -> "profile | None":
-        kept = self.kept
-        if self.started and self.steps <= self.first and not self.is_full:
-            kept = self.first_steps.taken()
+        kept = self.first_steps.taken() if self.started and self.steps <= self.first else None
         if kept is not None:
             self.profiler.on_trace_ready = None
         if self.started and not self.has_yielded:
