@@ -39,7 +39,7 @@ from profkit.analyze._worthwhile import (
     worthwhile,
 )
 from profkit.analyze.base import Behaviour, Recordings, analysis
-from profkit.analyze.division import gpu, names
+from profkit.analyze.division import cpu, gpu, names
 from profkit.analyze.division.cpu_threads import PYTHON, START_UP
 from profkit.analyze.division.periods import SINGLE_STEPS
 from profkit.analyze.division.profiler_overhead import OVERHEAD
@@ -70,7 +70,8 @@ class Config(Settings):
     """From here on what the GPU waits for most limits the step, and not what it computes."""
 
     loading: float = 0.4
-    """The same for loading data without a GPU, as the CPU that computes works for that as well."""
+    """The same for loading data without a GPU, as the CPU that computes works for that as well:
+    operators must not take longer."""
 
     starting: float = 0.05
     """Where no steps are marked and one-off start-up takes more, its Python is start-up as well."""
@@ -300,7 +301,10 @@ def _limiter(
     computing = Limiter.GPU if Limiter.GPU in times else Limiter.CPU
     stalls = {name: time for name, time in times.items() if name is not computing}
     if computing is Limiter.CPU:
-        least = {Limiter.UNKNOWN: times.get(computing, 0.0), Limiter.INPUT: config.loading * whole}
+        loading = config.loading * whole
+        if times.get(Limiter.INPUT) == typical.get("loading_data"):  # no more is spread over all
+            loading = max(loading, typical.get(cpu.COMPUTING) or 0.0)
+        least = {Limiter.UNKNOWN: times.get(computing, 0.0), Limiter.INPUT: loading}
         stalls = {name: time for name, time in stalls.items() if time >= least.get(name, 0.0)}
     if not stalls or not whole:
         return computing

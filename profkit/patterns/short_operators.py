@@ -18,6 +18,8 @@ _MOST_OF_ONE_NS = 100_000
 _LEAST_OPERATORS = 500
 _LEAST_SHARE = 0.25
 _MOSTLY = 0.5
+_MODEL_CALLED = r"^(?:forward|evaluation)$"
+_MANY_CALLS = 8
 _FUSED = r"^aten::(lstm|gru|rnn_tanh|rnn_relu)$"
 _GATES = r"^aten::sigmoid_?$|_cell$", r"^aten::tanh_?$|_cell$"
 
@@ -55,7 +57,8 @@ def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Matc
         gain_ns = time(cpu_ops, inside(cpu_ops, beside))
     else:
         between_ns = _between_ns(cpu_ops, usual, step.slowdown)
-        advice, of_python = _of_loops(cpu_ops, between_ns / step.count), {"python": between_ns}
+        advice = _of_loops(cpu_ops, between_ns / step.count, step)
+        of_python = {"python": between_ns}
     count = per_step(chosen, step.count)
     return Match(
         cause="cpu_operators",
@@ -72,9 +75,15 @@ def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Matc
     )
 
 
-def _of_loops(cpu_ops: pd.DataFrame, between_ns: float) -> str:
+def _of_loops(cpu_ops: pd.DataFrame, between_ns: float, step: Step) -> str:
     """Return what to do about a loop in which `between_ns` pass between operators in a step."""
     between = f", and Python between them {duration(between_ns)}" if between_ns else ""
+    calls = having(cpu_ops, _MODEL_CALLED) & equal(cpu_ops, "kind", "annotation")
+    if (many := per_step(calls, step.count)) >= _MANY_CALLS:
+        return (
+            f"{between}: the model is called {many:,.0f} times a step, so give it more inputs in "
+            "each call, as states of several environments (`gymnasium.vector`), or compile it."
+        )
     is_written_out = all(having(cpu_ops, gate).any() for gate in _GATES)
     is_recurrent = is_written_out and not having(cpu_ops, _FUSED).any()
     layer = "use a fused layer such as `torch.nn.LSTM`, " if is_recurrent else ""

@@ -320,6 +320,7 @@ _IN_SHORT = {
     "steps": "too few steps",
     "few steps": "only two steps",
     "usual steps": "the traced steps are slower than most",
+    "whole steps": "recording ended within a step",
     "variation": "step times vary",
     "sizes": "step times vary with the sizes of tensors",
     "ranks": "ranks were not recorded",

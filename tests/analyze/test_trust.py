@@ -76,6 +76,15 @@ def slowed(ratio, low=None):
 
 WAITING = ("exposed_communication.waiting",)
 CASES = {
+    "whole steps": (
+        {
+            "recordings": {
+                "x": Recording(warnings=("It fills the memory: recording ended within it.",))
+            }
+        }
+        | slowed(0.3),
+        (),
+    ),
     "cut off": (noted("The trace is cut off at byte 7: later events are missing."), ()),
     "lost events": (noted("3 events could not be read (near byte 7)."), ()),
     "misplaced kernels": ({"misplaced": 2}, ()),

@@ -752,6 +752,14 @@ def test_a_layer_split_over_ranks_cannot_go_on_before_its_sum(phase, operation, 
     assert words in match.advice
 
 
+@pytest.mark.parametrize(("many", "words"), [(7, "one tensor"), (20, "called 20 times a step")])
+def test_a_model_that_is_called_for_one_state_at_a_time_is_to_get_several(many, words):
+    calls = [op(5_000 + n, "forward", kind="annotation") for n in range(many)]
+    ops = [*examples("short_operators").FOUND["cpu_ops"], *calls]
+    (match,) = found(patterns()["short_operators"], cpu_ops=ops)
+    assert words in match.advice
+
+
 def test_short_operators_have_the_line_of_the_forward_pass():
     example = examples("short_operators")
     backward = {"cpu_ops": [*example.FOUND["cpu_ops"], *example.BACKWARD]}

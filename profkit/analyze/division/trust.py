@@ -26,6 +26,7 @@ _REPAIRED = {
     "odd times": re.compile(r"0 ns long|absurd"),
 }
 _AT_ONCE = re.compile(r"threads call the model at the same time")
+_WITHIN_STEP = re.compile(r"recording ended within it")
 _THINNED = re.compile(r"calls? of the runtime (?:is|are) in the file")
 _WITHOUT_WORK = re.compile(r"([\d,]+) of ([\d,]+) launches have no work on a device")
 _OF_ROWS = ("overlaps", "odd times")
@@ -370,7 +371,10 @@ def _of_surroundings(seen: Seen) -> Iterator[Trust]:
             message=f"{seen.calls_per_ms:.0f} calls of Python functions were recorded per ms, which"
             " slows the CPU: compare with a recording without `with_stack`.",
         )
-    if (slowdown := seen.slowdown) is not None:
+    warned = (warning for one in seen.recordings.values() for warning in one.warnings)
+    if within := next(filter(_WITHIN_STEP.search, warned), ""):
+        yield Trust(check="whole steps", passed=False, message=within)
+    elif (slowdown := seen.slowdown) is not None:
         known = slowdown.interval
         may_be_chance = known is not None and known.low <= 1 <= known.high
         ratio = f"{slowdown.value:.2f} times"
