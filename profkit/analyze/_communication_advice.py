@@ -43,6 +43,12 @@ _OF_LIBRARY = {
 }
 """Of shards where it is known what the program uses."""
 
+_LARGER = {
+    "FSDP": "by larger modules for each `fully_shard`, such as whole blocks",
+    "ZeRO": "by `reduce_bucket_size` and `allgather_bucket_size`",
+    "DDP": "by `bucket_cap_mb` of DDP, or several tensors in one (`torch.cat`)",
+    NO_LIBRARY: "such as several tensors in one (`torch.cat`, `_coalescing_manager`)",
+}
 _OF_OWN_REDUCTIONS = (
     "Overlap it (`async_op=True`, and `wait()` where the result is needed), or send less: reduce "
     "in 16 bits, several tensors at once; of tensor-parallel layers use fewer ranks."
@@ -66,6 +72,7 @@ _OF_TENSOR_PARALLEL_CPUS = (
 _OF_BUFFERS = "Send it less often: of equal buffers with DDP `broadcast_buffers=False`."
 _OF_BARRIERS = "Take barriers out of the step: collectives wait for one another already."
 
+_SHARDING = ("FSDP", "ZeRO")
 _OF_SHARDED = ("allgather", "reduce_scatter")
 _ADVICE = {
     "allreduce": _OF_GRADIENTS,
@@ -100,7 +107,7 @@ def less_communication(cause: Cause) -> str:
     if 0 <= (sent := int(cause.evidence.get("message_bytes", -1))) < _SMALL_BYTES:
         return (
             f"Messages of {size(sent)} take hardly longer than empty ones: send fewer and larger "
-            "ones, such as several tensors in one (`torch.cat`, `_coalescing_manager`)."
+            f"ones, {_LARGER.get(str(cause.evidence.get('library')), _LARGER[NO_LIBRARY])}."
         )
     return f"{slow_link(cause.evidence)}{_of_operation(cause)}"
 
@@ -126,7 +133,9 @@ def _of_operation(cause: Cause) -> str:
         is_on_cpu = cause.evidence.get("on_cpu")
         return _OF_TENSOR_PARALLEL_CPUS if is_on_cpu else _OF_TENSOR_PARALLELISM
     library = cause.evidence.get("library")
-    if operation in _OF_SHARDED and library is not None:
+    if library is not None and (
+        operation in _OF_SHARDED or (operation == "allreduce" and library in _SHARDING)
+    ):
         return _OF_LIBRARY[str(library)]
     if operation == "allreduce" and library == NO_LIBRARY:
         return _OF_OWN_REDUCTIONS

@@ -51,6 +51,7 @@ from profkit.core.verdict import Action, Cause, Confidence, Limiter, Trust, Verd
 
 _NS_PER_MS = 1e6
 _OF_IDLE_MACHINES: tuple[str, ...] = ("idle_cores",)
+_OF_RANKS = (Limiter.STRAGGLER, Limiter.COMMUNICATION)
 _OF_DATA = ("padded_batches",)
 _STEADY_CHECKS = ("steps", "variation", MACHINE, FAR_STEPS)
 
@@ -309,7 +310,11 @@ def _limiter(
     if not stalls or not whole:
         return computing
     most = max(stalls, key=lambda name: stalls[name])
-    is_long = computing not in times or stalls[most] >= config.stalled * whole
+    # Waiting for ranks and what follows are one communication, whichever is longer.
+    long_ms = sum(
+        stalls.get(name, 0.0) for name in {most, *(_OF_RANKS if most in _OF_RANKS else ())}
+    )
+    is_long = computing not in times or long_ms >= config.stalled * whole
     return most if is_long else computing
 
 

@@ -51,6 +51,7 @@ class ProfilerRecording:
         self.steps = 0
         self.memory = StepMemory()
         self.note_on_first_steps = ""
+        self.failure: Exception | None = None
 
     def begin(self) -> None:
         """See `Recorder.begin`."""
@@ -76,6 +77,8 @@ class ProfilerRecording:
                 " profiler records one thread unless it is asked for all at the beginning",
                 hint="add the tool baseline, which finds out that several threads call the model",
             )
+        if self.failure is not None:
+            raise self.failure
         self.steps += 1
         self.samples.step()
         if self.steps > self.first:
@@ -89,7 +92,10 @@ class ProfilerRecording:
         if name.startswith(marks.STEP):
             self.memory.begin_step()
         elif name in _CALLS and self._is_recording() and self.memory.is_full():
-            self._end_within_step()
+            try:
+                self._end_within_step()
+            except Exception as error:  # noqa: BLE001 - it is the program that runs now
+                self.failure = error
         return nullcontext()
 
     def _is_recording(self) -> bool:
@@ -103,17 +109,17 @@ class ProfilerRecording:
 
     def _end_within_step(self) -> None:
         note = (
-            f"Step {self.steps} has so many operators that what was recorded of it took more than"
-            f" 1 GB of memory: recording ended within it, before call {self.memory.calls} of the"
-            " model, and the trace shows what the step began with."
+            f"Step {self.steps} has so many operators that what was recorded of it took half a GB"
+            f" of memory: recording ended within it, before call {self.memory.calls} of the model,"
+            " and the trace shows what the step began with."
         )
         if self.first_steps.is_recording:
             # Later steps may have fewer, as where this one evaluates.
             self.note_on_first_steps = note
             self.first_steps.stop()
             return
-        marks.note(note)
         self.is_full = self.has_yielded = True
+        marks.note(note)
         self.profiler.stop()
 
     def yield_to(self, recording: object) -> None:
@@ -140,7 +146,8 @@ class ProfilerRecording:
         return None
 
     def _stop(self) -> "profile | None":
-        kept = self.first_steps.taken() if self.started and self.steps <= self.first else None
+        is_short = self.started and self.steps <= self.first and not self.is_full
+        kept = self.first_steps.taken() if is_short else None
         if kept is not None:
             self.profiler.on_trace_ready = None
         if self.started and not self.has_yielded:

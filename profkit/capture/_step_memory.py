@@ -8,8 +8,8 @@ _STATUS = Path("/proc/self/statm")
 """Pages of this process, the second number those that are in memory (Linux only)."""
 
 _FIRST_CALLS = 4
-_FULL_BYTES = 1 << 30
-"""About 600,000 events. Once recorded they take as much again, and a minute until they are read."""
+_FULL_BYTES = 1 << 29
+"""About 300,000 events, which take as much again, and half a minute, until they are read."""
 
 
 class StepMemory:

@@ -238,6 +238,10 @@ class Capture(Session):
                 if first is not None:
                     writer(first)
         # Only workloads whose number of steps is not known before get this far.
+        if recording.failure is not None:
+            raise recording.failure
+        if recording.is_full:
+            return
         if first is not None:
             if recording.note_on_first_steps:
                 marks.note(recording.note_on_first_steps)
@@ -252,7 +256,7 @@ class Capture(Session):
                 f" recorded is number {self.cycles.first + 1}",
                 hint="lower tools.torch_profiler.skip_first, wait or warmup, or let it run longer",
             )
-        elif (reason := self.check(recording.steps)) and not recording.is_full:
+        elif reason := self.check(recording.steps):
             marks.note(f"Less was recorded than asked for: {reason}.")
 
     def _first_steps(

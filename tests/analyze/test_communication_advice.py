@@ -48,6 +48,7 @@ def test_it_is_for_any_operation_where_none_takes_most():
         ("allgather", "DDP", "metrics and losses", "shards"),
         ("allgather", "none", "metrics and losses", "shards"),
         ("allreduce", "DDP", "no_sync", "tensor-parallel"),
+        ("allreduce", "ZeRO", "overlap_comm", "no_sync"),
         ("allreduce", "none", "async_op=True", "no_sync"),
     ],
 )
@@ -55,6 +56,21 @@ def test_it_goes_by_what_the_program_uses(operation, library, words, others):
     given = advice(operation=operation, operation_share=0.9, library=library)
     assert words in given
     assert others not in given
+
+
+@pytest.mark.parametrize(
+    ("library", "words"),
+    [
+        ("FSDP", "fully_shard"),
+        ("ZeRO", "bucket_size"),
+        ("DDP", "bucket_cap_mb"),
+        (None, "torch.cat"),
+    ],
+)
+def test_small_messages_get_larger_by_what_the_program_uses(library, words):
+    known = {"library": library} if library else {}
+    given = advice(operation="allreduce", operation_share=1.0, message_bytes=100, **known)
+    assert words in given
 
 
 @pytest.mark.parametrize(

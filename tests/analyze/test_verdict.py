@@ -1148,6 +1148,8 @@ def test_the_headline_on_communication_names_the_largest_part_of_it():
         ({"cpu_operators": 67, "loading_data": 33}, Limiter.CPU),
         ({"cpu_operators": 52, "python": 6, "loading_data": 42}, Limiter.CPU),
         ({"cpu_operators": 60, "exposed_communication.waiting": 40}, Limiter.STRAGGLER),
+        ({"cpu_operators": 70, WAITING: 14, SENT: 16}, Limiter.COMMUNICATION),
+        ({"cpu_operators": 82, WAITING: 8, SENT: 10}, Limiter.CPU),
         ({"cpu_operators": 60, "python": 30, "loading_data": 10}, Limiter.CPU),
     ],
 )

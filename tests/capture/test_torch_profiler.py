@@ -9,10 +9,10 @@ import torch
 
 from profkit import marks
 from profkit.capture import _averages as averages
-from profkit.capture import _step_memory
+from profkit.capture import _step_memory, torch_profiler
 from profkit.capture.base import Rank
 from profkit.capture.torch_profiler import Capture, Experimental, Schedule
-from profkit.core.errors import ConfigError
+from profkit.core.errors import ConfigError, ProfkitError
 from profkit.core.settings import checked
 
 # How TensorBoard's plugin and HTA find traces.
@@ -201,7 +201,7 @@ def test_a_step_that_fills_the_memory_leaves_the_trace_of_what_it_began_with(  #
             for call in range(7):
                 # What is there by the first calls is the program's.
                 grown = 2 if index == full and call == 5 else 0
-                held.append(held[-1] + grown * 1_100_000_000 if call > 3 else index << 32)
+                held.append(held[-1] + grown * 300_000_000 if call > 3 else index << 32)
                 with marks.observed_phase("forward"):
                     torch.full((call,), index)
             marks.observed_step()
@@ -214,3 +214,27 @@ def test_a_step_that_fills_the_memory_leaves_the_trace_of_what_it_began_with(  #
     assert [note.startswith(cut) for note in notes] == [True, False][: len(notes)]
     assert bool(notes) == (full in recorded)
     assert all("before call 6 of the model" in note for note in notes[:1])
+
+
+@pytest.mark.filterwarnings("ignore:Profiler won't be using warmup")
+@pytest.mark.parametrize("is_last", [True, False])
+def test_what_cannot_be_written_within_a_step_is_no_error_of_the_programs_line(
+    tmp_path, monkeypatch, is_last
+):
+    def written(*_):
+        raise ProfkitError("the disk is full")
+
+    monkeypatch.setattr(torch_profiler, "export_compressed", written)
+    monkeypatch.setattr(_step_memory.StepMemory, "is_full", lambda _: True)
+    monkeypatch.setattr(marks, "_marks", marks._Marks())
+
+    def program():
+        with Capture(schedule="early").record(tmp_path, Rank()) as recorder:
+            recorder.begin()
+            recorder.at_phase("forward")
+            # It goes on until its step ends, or it does.
+            if not is_last:
+                recorder.step()
+
+    with pytest.raises(ProfkitError, match="disk is full"):
+        program()
