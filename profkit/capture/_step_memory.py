@@ -1,6 +1,7 @@
 """Whether what a profiler holds of a long step fills the memory, before the step ends."""
 
 import os
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -8,19 +9,21 @@ _STATUS = Path("/proc/self/statm")
 """Pages of this process, the second number those that are in memory (Linux only)."""
 
 _FIRST_CALLS = 4
+_PERIOD_S = 0.1
 _FULL_BYTES = 1 << 29
 """About 300,000 events, which take as much again, and half a minute, until they are read."""
 
 
 class StepMemory:
-    """Compares the memory of this process at calls of the model with that at the first of a step.
+    """Compares the memory of this process at calls of the model with that at an early one.
 
-    Gradients and activations are there by the first few calls, mostly, and what is freed between
-    calls is not counted: what grows from call to call is what the profiler holds.
+    Gradients and activations are there by the first few calls of a step, mostly, and what is freed
+    between calls is not counted: what grows from call to call is what the profiler holds.
     """
 
     def __init__(self) -> None:
         self.calls = self.at_first = 0
+        self.next_s = 0.0
         self.is_known = _STATUS.is_file()
 
     def begin_step(self) -> None:
@@ -29,12 +32,13 @@ class StepMemory:
 
     def is_full(self) -> bool:
         """Say so at a call of the model, which begins."""
-        if not self.is_known:
-            return False
         self.calls += 1
+        # To look takes as long as a few operators.
+        if self.calls < _FIRST_CALLS or not self.is_known or time.monotonic() < self.next_s:
+            return False
+        self.next_s = time.monotonic() + _PERIOD_S
         now = _resident_bytes()
-        if self.calls <= _FIRST_CALLS:
-            self.at_first = max(self.at_first, now)
+        self.at_first = self.at_first or now
         return now - self.at_first > _FULL_BYTES
 
 

@@ -218,11 +218,12 @@ def cores_of_a_rank(processes: pd.DataFrame) -> int:
     return max(int(own["cores"]) // max(int(own["ranks_on_host"]), 1), 1)
 
 
-def place(cpu_ops: pd.DataFrame, chosen: Chosen) -> str:
+def place(cpu_ops: pd.DataFrame, chosen: Chosen, least: float = 0.0) -> str:
     """Return the user's line, else the module, else the operator of most time of those `chosen`.
 
-    Lines that were sampled are sure of long operators alone. Those of the forward pass count where
-    there are any: the line of all others calls `backward`.
+    It has at `least` this share of their time. Lines that were sampled are sure of long operators
+    alone: of short ones some are at other lines. Those of the forward pass count where there are
+    any: the line of all others calls `backward`.
     """
     rows = cpu_ops[["phase", "stack", "module", "name", "start_ns", "end_ns"]][chosen]
     if rows.empty:
@@ -233,8 +234,9 @@ def place(cpu_ops: pd.DataFrame, chosen: Chosen) -> str:
     lasted_ns = rows["end_ns"] - rows["start_ns"]
     for texts in (stacks, rows["module"].astype(object), rows["name"].astype(object)):
         known = texts[texts != ""]
-        if len(known):
-            return str(lasted_ns[texts != ""].groupby(known.to_numpy(), sort=False).sum().idxmax())
+        sums = lasted_ns[texts != ""].groupby(known.to_numpy(), sort=False).sum()
+        if len(sums) and sums.max() >= least * sums.sum():
+            return str(sums.idxmax())
     return ""
 
 

@@ -7,6 +7,7 @@ from profkit.patterns._shapes import listed
 from profkit.patterns.base import Match, Step, pattern
 
 _LEAST_LENGTH = 16
+_MOSTLY = 0.5
 
 
 @pattern(
@@ -25,7 +26,7 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
         advice="Allocate the cache once and write into it (`cache[:, :, position] = new`, or "
         "`StaticCache` in transformers) instead of `torch.cat` for each token.",
         gain_ns=time(cpu_ops, chosen, kernels),
-        place=place(cpu_ops, joins),
+        place=place(cpu_ops, joins, _MOSTLY),
         evidence={"concatenations_per_step": per_step(joins, step.count)},
     )
 

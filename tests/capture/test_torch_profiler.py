@@ -192,6 +192,7 @@ def test_a_step_that_fills_the_memory_leaves_the_trace_of_what_it_began_with(  #
 ):
     held, notes = [0], []
     monkeypatch.setattr(_step_memory, "_resident_bytes", lambda: held[-1])
+    monkeypatch.setattr(_step_memory, "_PERIOD_S", 0.0)
     monkeypatch.setattr(marks, "_marks", marks._Marks())
     with Capture(least_s=0.0).record(tmp_path, Rank()) as recorder:
         begin, step = recorder.begin, lambda _: recorder.step()

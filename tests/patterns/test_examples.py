@@ -51,7 +51,12 @@ def test_recompilation_is_seen_in_the_calls_of_the_compiler_where_its_ranges_wer
     calls = examples("recompilation").CALLED
     (match,) = found(patterns()["recompilation"], python_calls=calls)
     assert (match.gain_ns, match.place) == (45_000, "train.py(9): main")
-    for name in ("torch/_inductor/runtime/x.py(3): run", "torch/_dynamo/eval_frame.py(3): fn"):
+    for name in (
+        "torch/_inductor/runtime/x.py(3): launch",
+        "torch/_inductor/output_code.py(763): __call__",
+        "torch/_inductor/utils.py(3): run",
+        "torch/_dynamo/eval_frame.py(3): fn",
+    ):
         usual = [calls[0], calls[1] | {"name": name}]
         assert not found(patterns()["recompilation"], python_calls=usual)
 
@@ -750,6 +755,17 @@ def test_a_layer_split_over_ranks_cannot_go_on_before_its_sum(phase, operation, 
     }
     (match,) = found(patterns()["collective_on_compute_stream"], **tables)
     assert words in match.advice
+
+
+@pytest.mark.parametrize(("others", "expected"), [(1, "cache.py(9): update"), (9, "aten::cat")])
+def test_short_operators_at_lines_that_differ_have_none(others, expected):
+    (join,) = examples("growing_cache").FOUND["cpu_ops"]
+    seen = [f"gelu.py({number}): forward" for number in range(others)]
+    lines = ["cache.py(9): update", "cache.py(9): update", *seen]
+    spent = {"charged_ns": 90_000}
+    ops = [join | spent | {"op": number, "stack": line} for number, line in enumerate(lines)]
+    (match,) = found(patterns()["growing_cache"], cpu_ops=ops)
+    assert match.place == expected
 
 
 @pytest.mark.parametrize(("many", "words"), [(7, "one tensor"), (20, "called 20 times a step")])
