@@ -1,12 +1,13 @@
 """What patterns found, as things to do: one for each cause, whatever else would explain it."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from profkit.analyze.division import cpu, gpu, names
 from profkit.analyze.division.cpu_threads import PYTHON
+from profkit.analyze.division.trust import MACHINE
 from profkit.core.formatting import counted
 from profkit.core.verdict import Action, Cause, Confidence
 
@@ -16,6 +17,21 @@ _UNSURE = 1 / 3
 _REST = 0.25
 _NEARLY_ALL = 0.75
 _OF_WORKERS = "too_few_workers"
+_OF_IDLE_MACHINES: tuple[str, ...] = ("idle_cores",)
+_OF_DATA = ("padded_batches",)
+
+
+def fitting(
+    matches: Iterable[dict[str, Any]], failed: Container[str], mine: Iterable[Cause]
+) -> list[dict[str, Any]]:
+    """Return the matches without advice that a busy machine makes wrong: others need the cores.
+
+    And without what is in the data of a rank that waits for one with more to do.
+    """
+    unfit = _OF_IDLE_MACHINES if MACHINE in failed else ()
+    if any("flops_ratio" in cause.evidence for cause in mine):
+        unfit += _OF_DATA
+    return [row for row in matches if row["pattern"] not in unfit]
 
 
 def with_known_causes(

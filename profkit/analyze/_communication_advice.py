@@ -46,7 +46,7 @@ _OF_LIBRARY = {
 _LARGER = {
     "FSDP": "by larger modules for each `fully_shard`, such as whole blocks",
     "ZeRO": "by `reduce_bucket_size` and `allgather_bucket_size`",
-    "DDP": "by `bucket_cap_mb` of DDP, or several tensors in one (`torch.cat`)",
+    "DDP": "by larger batches in each step, or `bucket_cap_mb` where DDP has several buckets",
     NO_LIBRARY: "such as several tensors in one (`torch.cat`, `_coalescing_manager`)",
 }
 _OF_OWN_REDUCTIONS = (

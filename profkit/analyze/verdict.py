@@ -1,13 +1,17 @@
 """Verdict: what limits a step, what to do about it, and how sure that is."""
 
 import json
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
-from profkit.analyze._actions_of_patterns import with_known_causes, with_places_elsewhere
+from profkit.analyze._actions_of_patterns import (
+    fitting,
+    with_known_causes,
+    with_places_elsewhere,
+)
 from profkit.analyze._communication_advice import is_mostly_waiting, slow_link
 from profkit.analyze._headline import (
     PER_STEP,
@@ -50,9 +54,7 @@ from profkit.core.settings import Settings
 from profkit.core.verdict import Action, Cause, Confidence, Limiter, Trust, Verdict
 
 _NS_PER_MS = 1e6
-_OF_IDLE_MACHINES: tuple[str, ...] = ("idle_cores",)
 _OF_RANKS = (Limiter.STRAGGLER, Limiter.COMMUNICATION)
-_OF_DATA = ("padded_batches",)
 _STEADY_CHECKS = ("steps", "variation", MACHINE, FAR_STEPS)
 
 
@@ -110,6 +112,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a result)
             flops=flops,
             memory_grows=memory is not None and memory.is_growing,
             recordings=recordings,
+            mean_ms=_mean_ms(unprofiled),
         )
         timed = _of_time(causes, others, behaviour, config)
         timed = replace(timed, steps=_count(unprofiled))
@@ -135,6 +138,12 @@ def _count(unprofiled: pd.DataFrame | None) -> int:
     return int(unprofiled.groupby(["rank", "repeat"], observed=True).size().max())
 
 
+def _mean_ms(unprofiled: pd.DataFrame | None) -> float:
+    if unprofiled is None or unprofiled.empty:
+        return 0.0
+    return float((unprofiled["end_ns"] - unprofiled["start_ns"]).mean()) / _NS_PER_MS
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Others:
     """What is known of the run beside the causes."""
@@ -147,6 +156,15 @@ class _Others:
     memory_grows: bool
     recordings: Recordings
     """That of the unprofiled capture."""
+
+    mean_ms: float
+    """Of all unprofiled steps, 0 without any."""
+
+    @property
+    def step_ms(self) -> float:
+        """The unprofiled step time, that of all where there are but first steps; 0 without any."""
+        metric = self.unprofiled.metrics.get("step_time_ns") if self.unprofiled else None
+        return self.mean_ms if metric is None else metric.value / _NS_PER_MS
 
 
 def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Config) -> Verdict:
@@ -165,7 +183,7 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     spoken = [cause for cause in mine if not silent & set(names.parts_of(cause.id))]
     typical = {row["id"]: row["median_ms"] for row in rows if row["rank"] == rank}
     failed = {check.check for check in checks if not check.passed}
-    found = with_known_causes(_fitting(matches, failed, mine), mine)
+    found = with_known_causes(fitting(matches, failed, mine), mine)
     mine = with_places_elsewhere(mine, found)
     unsure = (config.small_if_busy if MACHINE in failed else config.small) * traced_ms
     worth = worthwhile(spoken, found, config.small * traced_ms, unsure)
@@ -186,13 +204,12 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
         chosen = [record_more(_largest_unknown(mine), failed, behaviour)]
     confidence = _confidence(checks)
     doubts = () if is_last_recorded(stragglers, rows) else checks
-    step = unprofiled.metrics.get("step_time_ns") if unprofiled else None
-    step_ms = traced_ms if step is None else step.value / _NS_PER_MS
+    step_ms = others.step_ms or traced_ms
     outside = [action for action in beside if is_most(action)]
     chosen = with_those(beside, chosen, step_ms, traced_ms)[: config.actions]
     chosen = [_no_surer(_without_ranks(action, doubts), confidence) for action in chosen]
     outer, said_of_outer = of_time_outside(outside, step_ms)
-    per = PER_STEP if step is None or overhead_ms else PER_TRACED_STEP
+    per = PER_TRACED_STEP if others.step_ms and not overhead_ms else PER_STEP
     is_whole = any(missing.what == SINGLE_STEPS for missing in causes.abstentions)
     return Verdict(
         limiter=outer or limiter,
@@ -200,7 +217,7 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
         or of_some_steps(chosen, limiter, is_typical=is_typical)
         or headline(limiter, mine, traced_ms, RECORDED if is_whole else per),
         step_ms=step_ms,
-        is_unprofiled=step is not None,
+        is_unprofiled=others.step_ms > 0,
         traced_ms=traced_ms,
         overhead_ms=overhead_ms,
         is_whole=is_whole,
@@ -228,19 +245,6 @@ def _checks(causes: Result, others: _Others, known: float, mine: Sequence[Cause]
         *machine,
         *traced,
     ]
-
-
-def _fitting(
-    matches: Iterable[dict[str, Any]], failed: Container[str], mine: Iterable[Cause]
-) -> list[dict[str, Any]]:
-    """Return the matches without advice that a busy machine makes wrong: others need the cores.
-
-    And without what is in the data of a rank that waits for one with more to do.
-    """
-    unfit = _OF_IDLE_MACHINES if MACHINE in failed else ()
-    if any("flops_ratio" in cause.evidence for cause in mine):
-        unfit += _OF_DATA
-    return [row for row in matches if row["pattern"] not in unfit]
 
 
 def _without_profiler(

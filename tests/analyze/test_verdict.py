@@ -17,7 +17,7 @@ from profkit.core.verdict import Confidence, Limiter, MemoryVerdict
 from profkit.planning.cache import load
 from profkit.report import verdict_text
 from profkit.report.verdict_text import gain, step_time
-from profkit.testing import run
+from profkit.testing import run, span
 
 COLUMNS = (
     "rank",
@@ -1074,6 +1074,14 @@ def test_what_is_silenced_is_not_said_to_be_unrecorded():
     found = on({"cpu_operators": 100}, checks=[("GPU", "false", "No GPU.", "cpu_operators")])
     assert found.headline == "Not enough recorded to say what limits 100 ms per step."
     assert verdict_text.lines(found)[0] == found.headline
+
+
+def test_the_step_time_of_a_run_of_a_few_steps_is_that_of_all_of_them():
+    rows = [{"step": n, **span(n * 10**8, n * 10**8 + 30_000_000 * (n + 1))} for n in (0, 1)]
+    few = Result.abstain("step times", "all 2 steps are warm-up")
+    found = judged(causes=causes({"cpu_operators": 12}), steps=few, unprofiled=rows)
+    assert (found.step_ms, found.is_unprofiled) == (45, True)
+    assert found.headline == "Operators on the CPU 12 of 12 ms per traced step."
 
 
 def test_the_step_time_is_that_of_the_unprofiled_run_where_there_is_one():
