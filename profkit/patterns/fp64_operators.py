@@ -25,8 +25,9 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     where = place(cpu_ops, doubles & forward) or place(cpu_ops, doubles)
     return Match(
         cause=cause(cpu_ops, doubles, kernels),
-        advice=f"Use float32{f' in {where}' if where else ''}: leave out `.double()`, and call "
-        "`torch.from_numpy(array).float()`, as NumPy arrays are float64.",
+        advice=f"Use float32{f' in {where}' if where else ''}: leave out `.double()` and "
+        "`dtype=torch.double`, and call `torch.from_numpy(array).float()`, as NumPy arrays are "
+        "float64.",
         gain_ns=time(cpu_ops, doubles, kernels) / 2,
         place=where,
         confidence=Confidence.HIGH,

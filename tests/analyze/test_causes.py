@@ -1115,6 +1115,16 @@ def test_collections_while_the_compiler_runs_are_a_part_of_that():
     assert "garbage_collection" not in found
 
 
+@pytest.mark.parametrize(("looked_at", "gained"), [(0, 25), (2, 25), (20, 2.5)])
+def test_a_collection_in_few_traced_steps_counts_over_all_that_were_looked_at(looked_at, gained):
+    pause = {"rank": 0, "repeat": 0, "tid": MAIN}
+    pause |= {"start_ns": ORIGIN_NS + 700 * US, "end_ns": ORIGIN_NS + 750 * US}
+    seen = [step(number * 1_000, number * 1_000 + 900, number) for number in range(looked_at)]
+    seen = [{name: of[name] for name in of if name != "samples"} for of in seen]
+    found = tree(divided(**CPU, pauses=[pause], sampled_steps=seen))["garbage_collection"]
+    assert (found["ms_per_step"], found["gain_ms"]) == (0.025, pytest.approx(gained / 1e3))
+
+
 def test_garbage_collection_is_a_cause_of_its_own():
     pause = {"rank": 0, "repeat": 0, "tid": MAIN}
     pause |= {"start_ns": ORIGIN_NS + 700 * US, "end_ns": ORIGIN_NS + 750 * US}

@@ -17,6 +17,7 @@ from profkit.analyze.division.periods import Periods
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.division.sampled_calls import IS_SELDOM
 from profkit.analyze.division.thread_roles import ThreadRoles
+from profkit.analyze.division.usual_pauses import with_usual_times
 from profkit.analyze.shared.blocking_calls import SYNCHRONISE
 from profkit.analyze.shared.closed_steps import OPS, Span, may_cut
 from profkit.analyze.shared.glob_match import matching
@@ -196,7 +197,7 @@ def sampled_tables(
 ) -> dict[str, pd.DataFrame]:
     """Return the tables ``python_*`` of what was sampled, empty ones where nothing was.
 
-    That of the samples has the column `IS_SELDOM` besides.
+    That of the samples has the column `IS_SELDOM` besides, that of the collector `PER_STEP_NS`.
     """
     tables = {"samples": samples, "threads": threads, "pauses": pauses}
     found = {
@@ -205,7 +206,10 @@ def sampled_tables(
     }
     steps = schema.frame("sampled_steps") if sampled_steps is None else sampled_steps
     are_seldom = are_in_long_steps(found["samples"], steps)
-    return found | {"samples": found["samples"].assign(**{IS_SELDOM: are_seldom})}
+    return found | {
+        "samples": found["samples"].assign(**{IS_SELDOM: are_seldom}),
+        "pauses": with_usual_times(found["pauses"], steps),
+    }
 
 
 def placed_spans(kernels: LargeTable, calls: LargeTable) -> tuple[pd.DataFrame, Counter[str]]:

@@ -20,11 +20,13 @@ from profkit.analyze.division.parts import parts
 from profkit.analyze.division.periods import Periods
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.division.thread_waits import queued_share
+from profkit.analyze.division.usual_pauses import gain_ns
 from profkit.analyze.shared.large_table import LargeTable
 from profkit.analyze.shared.step_windows import WHERE
 
 _MS = 1e6
 _WAITING = f"{gpu.EXPOSED}.waiting"
+_COLLECTING = "garbage_collection"
 _SMALL = 0.02
 _CAUSES = (
     *("rank", "id", "title", "ms_per_step", "median_ms", "gain_ms", "share", "place"),
@@ -225,7 +227,7 @@ def _rows(of_rank: Sequence[Divided]) -> list[dict[str, Any]]:
             "title": names.title(cause, _label(cause, about.get(cause))),
             "ms_per_step": total / max(steps, 1) / _MS,
             "median_ms": medians.get(cause, math.nan),
-            "gain_ms": total / max(steps, 1) / _MS,
+            "gain_ms": _gain_ns(cause, total / max(steps, 1), of_rank) / _MS,
             "share": total / max(whole, 1),
             "place": about[cause].place if cause in about else "",
             "evidence": json.dumps(
@@ -236,6 +238,13 @@ def _rows(of_rank: Sequence[Divided]) -> list[dict[str, Any]]:
         if total
     ]
     return sorted(rows, key=lambda row: (-row["ms_per_step"], row["id"]))
+
+
+def _gain_ns(cause: str, ns_per_step: float, of_rank: Sequence[Divided]) -> float:
+    """Return what can be gained of a cause at most."""
+    if not cause.endswith(_COLLECTING):
+        return ns_per_step
+    return float(np.mean([gain_ns(one.rank.pauses, ns_per_step) for one in of_rank]))
 
 
 def _medians(of_rank: Sequence[Divided]) -> dict[str, float]:
