@@ -130,6 +130,8 @@ def of_stages(rows: Sequence[dict[str, Any]], rank: int) -> list[dict[str, Any]]
     late = max(work_ms, key=lambda one: work_ms[one])
     more_ms = work_ms[late] - sum(work_ms.values()) / len(work_ms)
     is_late = late != rank and (work_ms[late] - more_ms) * _UNEQUAL < work_ms[late]
+    # Where collectives were matched, it is known who waits for whom.
+    is_late &= not any(row["id"] == WAITING for row in rows if row["rank"] == rank)
     return [
         _of_stage(row, {"late_rank": late} if is_late else {}, more_ms)
         if row["rank"] == rank

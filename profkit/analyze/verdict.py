@@ -55,6 +55,7 @@ from profkit.core.verdict import Action, Cause, Confidence, Limiter, Trust, Verd
 
 _NS_PER_MS = 1e6
 _OF_RANKS = (Limiter.STRAGGLER, Limiter.COMMUNICATION)
+_BY_MARKS = " (a loop without an optimizer marks its steps with `profkit.step()`)"
 _STEADY_CHECKS = ("steps", "variation", MACHINE, FAR_STEPS)
 
 
@@ -207,9 +208,10 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     step_ms = others.step_ms or traced_ms
     outside = [action for action in beside if is_most(action)]
     chosen = with_those(beside, chosen, step_ms, traced_ms)[: config.actions]
-    chosen = [_no_surer(_without_ranks(action, doubts), confidence) for action in chosen]
+    is_own = others.step_ms > 0
+    chosen = [_no_surer(_without_ranks(one, doubts, is_own=is_own), confidence) for one in chosen]
     outer, said_of_outer = of_time_outside(outside, step_ms)
-    per = PER_TRACED_STEP if others.step_ms and not overhead_ms else PER_STEP
+    per = PER_TRACED_STEP if is_own and not overhead_ms else PER_STEP
     is_whole = any(missing.what == SINGLE_STEPS for missing in causes.abstentions)
     return Verdict(
         limiter=outer or limiter,
@@ -217,7 +219,7 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
         or of_some_steps(chosen, limiter, is_typical=is_typical)
         or headline(limiter, mine, traced_ms, RECORDED if is_whole else per),
         step_ms=step_ms,
-        is_unprofiled=others.step_ms > 0,
+        is_unprofiled=is_own,
         traced_ms=traced_ms,
         overhead_ms=overhead_ms,
         is_whole=is_whole,
@@ -322,16 +324,14 @@ def _limiter(
     return most if is_long else computing
 
 
-def _without_ranks(action: Action, checks: Iterable[Trust]) -> Action:
+def _without_ranks(action: Action, checks: Iterable[Trust], *, is_own: bool) -> Action:
     """Return the action, one about communication with what ranks that are missing make doubtful."""
     missing = [check.message for check in checks if check.check == "ranks" and not check.passed]
     if not missing or not action.cause.startswith(gpu.EXPOSED):
         return action
     seen = missing[0].rstrip(".")
-    doubt = (
-        f"{seen}: one of the others may be late, so record all of them (a loop without an "
-        "optimizer marks its steps with `profkit.step()`)."
-    )
+    by_marks = _BY_MARKS if is_own else ""
+    doubt = f"{seen}: one of the others may be late, so record all of them{by_marks}."
     if action.pattern or action.cause == WAITING:
         return replace(action, advice=f"{action.advice} {doubt}", confidence=Confidence.LOW)
     if is_mostly_waiting(action.evidence):

@@ -155,6 +155,7 @@ class ProfilerRecording:
         if self.profiler.execution_trace_observer is not None:
             # Its file is not complete before.
             self.profiler.execution_trace_observer.cleanup()  # type: ignore[no-untyped-call]
+        self.started = False
         return kept
 
     def _is_recorded_here(self) -> bool:

@@ -103,7 +103,7 @@ class PythonSamples:
         self._usage.begin()
         gc.callbacks.append(self._collected)
         self._switch_s = sys.getswitchinterval()
-        if threading.active_count() == 1:
+        if sum(not one.name.startswith(_OWN) for one in threading.enumerate()) == 1:
             self._take_turns(are_others_busy=False)
         self._sampler.start()
 

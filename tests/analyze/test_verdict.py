@@ -501,6 +501,14 @@ def test_stages_wait_for_one_that_works_longer(late, operation, limiter, gain):
     assert ("ScheduleInterleaved1F1B" in first.advice) == is_balanced
 
 
+def test_what_is_sent_beside_matched_collectives_stays_what_it_is():
+    sent = {"operation": "send", "operation_share": 1.0}
+    about = {WAITING: ("", {"late_rank": 1}), SENT: ("", sent)}
+    late = {"cpu_operators": 180, SENT: 20}
+    found = on({"cpu_operators": 60, WAITING: 40, SENT: 100}, late=late, about=about)
+    assert [cause.id for cause in found.causes].count(WAITING) == 1
+
+
 def test_ranks_that_come_last_in_turn_are_not_blamed_on_one():
     about = {WAITING: ("", {"late_rank": 1, "waiting_for_it_share": 0.3})}
     found = on({"gpu_computing": 60, WAITING: 40}, late={"gpu_computing": 99}, about=about)
@@ -654,11 +662,13 @@ def test_communication_is_said_of_the_ranks_that_were_recorded():
     (action,) = found.actions
     assert action.title == "Transfer, or waiting for a rank that was not recorded"
     assert action.advice.startswith(
-        "2 of 8 ranks recorded: one of the others may be late, so record all of them (a loop "
-        "without an optimizer marks its steps with `profkit.step()`). "
+        "2 of 8 ranks recorded: one of the others may be late, so record all of them. "
         "If it is transfer: overlap it with computing"
     )
     assert action.confidence is Confidence.LOW
+    some = causes(times, checks=[("ranks", "false", "2 of 8 ranks recorded.", "")])
+    (own,) = judged(causes=some, unprofiled=[{"step": 0, **span(0, 10**8)}]).actions
+    assert "marks its steps with `profkit.step()`" in own.advice
     waits = {"exposed_communication.transfer": ("", {"at_best_share": 0.1, "fastest_ns": 9e3})}
     found = on(times, about=waits, checks=[("ranks", "false", "2 of 8 ranks recorded.", "")])
     assert found.actions[0].title == "Waiting for a rank that was not recorded"
