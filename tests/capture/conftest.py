@@ -129,7 +129,7 @@ def misbehaving(programs: Any):
     return lambda how: alone | programs("misbehaving", how=how)
 
 
-_NSYS_STARTS_AGAIN = ("Local Endpoint is not available", "End of file")
+_NSYS_STARTS_AGAIN = ("Local Endpoint is not available", "End of file", "Connection reset by peer")
 
 
 @pytest.fixture(scope="session")
