@@ -4,6 +4,7 @@ They would wait for what it sends, or fail as its connections close, and a launc
 """
 
 import multiprocessing
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -25,7 +26,8 @@ _CHILDREN_S = 1.0
 def end_after_others(folder: Path, record: ProcessRecord, end: Callable[[], None]) -> None:
     """Call `end` on a thread of its own if the process of `record` makes no step until then.
 
-    That is a rank such as an actor, which has a model, and another one learns.
+    That is a rank such as an actor, which has a model, and another one learns. One that does not
+    communicate may still make its own steps.
     """
 
     def watch() -> None:
@@ -33,7 +35,7 @@ def end_after_others(folder: Path, record: ProcessRecord, end: Callable[[], None
         while not (record.steps or path.exists()):
             time.sleep(_LOOKS_S)
         time.sleep(_FIRST_STEP_S)
-        if not record.steps:
+        if not record.steps and _communicates():
             end()
 
     threading.Thread(target=watch, name="profkit end of the program", daemon=True).start()
@@ -42,8 +44,16 @@ def end_after_others(folder: Path, record: ProcessRecord, end: Callable[[], None
 def wait_for_ranks(folder: Path) -> None:
     """Wait for the end of the ranks in `folder` that make no step."""
     until_s = time.monotonic() + _MOST_S
-    while _are_left(folder) and time.monotonic() < until_s:
+    while _communicates() and _are_left(folder) and time.monotonic() < until_s:
         time.sleep(_LOOKS_S)
+
+
+def _communicates() -> bool:
+    """Say whether this process has joined the others of its job."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available():
+        return False
+    return bool(distributed.is_initialized())
 
 
 def _are_left(folder: Path) -> bool:
