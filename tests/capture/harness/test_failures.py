@@ -47,7 +47,7 @@ def test_a_failure_under_a_wrapper_is_seen_although_the_wrapper_ends_well(
     failed = capture("py_spy", tmp_path, {}, **misbehaving("raise late"))
     assert failed.record["status"] == "error"
     assert "ValueError: the loss is not a number" in failed.record["reason"]
-    assert list(failed.folder.glob("*.speedscope.json"))
+    assert list(failed.folder.glob("*.speedscope.json")), failed.told
 
 
 HIDDEN = "the process ended before its program, and nothing says of what"
