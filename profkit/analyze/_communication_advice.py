@@ -95,8 +95,8 @@ def less_communication(cause: Cause) -> str:
 
     Nothing is said of the bytes of messages whose time is waiting, or latency.
     """
-    # Stages wait for the first and last of their micro-batches, whoever is late, and what a CPU
-    # still does after the last rank has come is no waiting.
+    # Stages wait for the first and last of their micro-batches even where none is late, and what a
+    # CPU still does after the last rank has come is no waiting.
     is_waited = cause.id.endswith(".transfer") and cause.evidence.get("on_cpu")
     if is_mostly_waiting(cause.evidence) and STAGES not in cause.evidence and not is_waited:
         fastest = milliseconds(float(cause.evidence["fastest_ns"]) / 1e6)

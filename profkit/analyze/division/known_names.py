@@ -26,6 +26,7 @@ RECORDING_GRAPHS = ("CUDAGraphNode.record*",)
 COMPILED = ("## Call CompiledFxGraph*",)
 """Ranges of code that Inductor made, whose own kernels on a CPU are no operators."""
 IN_COMPILED = (*COMPILED, "Torch-Compiled*", "CompiledFunction*")
+"""The same, and what runs it."""
 
 COMMUNICATING = ("gloo:*", "mpi:*", "ucc:*")
 _COLLECTIVES = ("all*reduce*", "all*gather*", "reduce*scatter*", "all*to*all*", "broadcast")

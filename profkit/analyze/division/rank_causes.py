@@ -173,8 +173,8 @@ def _late_rank(rows: Sequence[Mapping[str, Any]]) -> int:
 def _decisive(rows: pd.DataFrame) -> int:
     """Return the rank whose causes the verdict tells: the one that waits most for others.
 
-    Where no waiting is told from communication it is the one with most of that. Where none waits
-    for long it is the one with the longest step, of equals the lowest.
+    Where waiting is not known apart from communication it is the one with most of both. Where none
+    waits for long it is the one with the longest step, of equals the lowest.
     """
     tops = rows[~rows["id"].str.contains(".", regex=False)]
     lengths = tops.groupby("rank")["ms_per_step"].sum()
@@ -241,7 +241,7 @@ def _rows(of_rank: Sequence[Divided]) -> list[dict[str, Any]]:
 
 
 def _gain_ns(cause: str, ns_per_step: float, of_rank: Sequence[Divided]) -> float:
-    """Return what can be gained of a cause at most."""
+    """Return what can be gained of `ns_per_step` of a cause, in ns: all but of the collector's."""
     if not cause.endswith(_COLLECTING):
         return ns_per_step
     return float(np.mean([gain_ns(one.rank.pauses, ns_per_step) for one in of_rank]))
