@@ -35,7 +35,8 @@ After a change of the program, the same line again says what its step time was b
 nothing has changed, it prints what was found before: --again records that anew.
 
 The exit status is that of COMMAND, of the first run in which it is not 0; 1 if profkit failed.
-Ctrl-C ends the program, and the report is made of what was recorded until then (exit status 130).
+Ctrl-C ends the program, and the report is made of what was recorded until then (exit status 130);
+so does SIGTERM, as of `timeout` (143).
 """
 
 
@@ -72,7 +73,7 @@ def main(argv: Sequence[str]) -> int:
     except ConfigError as error:
         # The person has typed no such key.
         raise ConfigError(str(error).removeprefix("workload.command: ")) from None
-    if link.was_ended and args.all:
+    if link.ended_by and args.all:
         sys.stderr.write(
             f"without --all a program is ended after {_ENOUGH_STEPS} steps, and two seconds of"
             " them: one that has no end needs no Ctrl-C then\n"

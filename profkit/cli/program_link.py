@@ -6,6 +6,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,9 +14,13 @@ from pathlib import Path
 from types import FrameType
 
 from profkit.capture.harness import foreground
+from profkit.cli import snakemake_process
 from profkit.process import caller_environment
 
 _BLOCK_BYTES = 1 << 16
+_SAME_S = 0.3
+"""Within this another signal is the same one: ``timeout`` sends it to the group as well."""
+
 _OF_PROFILER = re.compile(
     rb"^(?:USDT:.*\] profiler_(?:start|stop)"
     rb"|ERROR: External init callback must run in same thread as registerClient.*"
@@ -29,10 +34,12 @@ _MAY_BE_OF_PROFILER = re.compile(rb"USDT:|ERROR: External|\[W\d{4} ")
 
 @dataclass
 class ProgramLink:
-    """What the program prints, and whether the person has ended it."""
+    """What the program prints, and which signal has ended it early."""
 
     folder: Path
-    was_ended: bool = False
+    ended_by: int = 0
+    """The number of the signal, 0 if there was none."""
+    ended_s: float = 0.0
     printed: bytearray = field(default_factory=bytearray)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -73,27 +80,33 @@ class ProgramLink:
 
     def end(self, signum: int, frame: FrameType | None) -> None:
         """End the program, and at the second time everything."""
-        del signum, frame
-        if self.was_ended:
-            raise KeyboardInterrupt
-        self.was_ended = True
+        del frame
+        if self.ended_by:
+            if time.monotonic() - self.ended_s > _SAME_S:
+                snakemake_process.stop(signum)
+            return
+        self.ended_by, self.ended_s = signum, time.monotonic()
         self._end.touch()
+        again = "Ctrl-C" if signum == signal.SIGINT else signal.Signals(signum).name
         sys.stderr.write(
             "\nending the program; the report is made of what was recorded until now"
-            " (Ctrl-C again ends that as well)\n"
+            f" ({again} again ends that as well)\n"
         )
 
 
 @contextmanager
 def linked_program() -> Iterator[ProgramLink]:
-    """Link the program that the workflow of this context runs to the terminal, and Ctrl-C to it."""
+    """Link the program that the workflow of this context runs to the terminal, and Ctrl-C to it.
+
+    And SIGTERM, by which ``timeout`` and schedulers end what takes too long.
+    """
     with tempfile.TemporaryDirectory(prefix="profkit-") as folder:
         link = ProgramLink(Path(folder))
         link.listen()
-        before = signal.getsignal(signal.SIGINT)
-        for signum in caller_environment.heeded([signal.SIGINT]):
-            signal.signal(signum, link.end)
+        heeded = caller_environment.heeded([signal.SIGINT, signal.SIGTERM])
+        before = {signum: signal.signal(signum, link.end) for signum in heeded}
         try:
             yield link
         finally:
-            signal.signal(signal.SIGINT, before)
+            for signum, handler in before.items():
+                signal.signal(signum, handler)

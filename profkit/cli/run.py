@@ -38,7 +38,8 @@ from profkit.process.forked import Forked
 _FOLDERS = ("results/runs", "results/selection", "results/logs", ".snakemake")
 _PERIOD_S = 0.2
 _TAIL = 30
-_INTERRUPTED = 130
+_SIGNALS = 128
+"""What a shell adds to the number of the signal that ended a command."""
 _TOTAL = re.compile(r"^total\s+(\d+)$")
 _CAPTURES = re.compile(r"^capture_\w+\s+(\d+)$")
 _FRAMES = ("Traceback (most recent call last)", "--- Logging error ---", "Call stack:")
@@ -154,15 +155,15 @@ def produce(
         before_change.keep_numbers(dag, is_again=args.again)
         view = View(verbose=args.verbose, quiet=args.quiet, link=link)
         output, status, failed = _work_off(dag, words, view, snakemake)
-    if not (status or failed or (link and link.was_ended)):
+    if not (status or failed or (link and link.ended_by)):
         completed.remember(dag)
     if not status:
         answer = [REPORT] if args.quiet else _answer(dag)
         sys.stdout.writelines(f"{line}\n" for line in answer)
     if link and not (args.quiet or status or output.captures):
         sys.stderr.write(_RECORDED_BEFORE)
-    if link and link.was_ended:
-        return _INTERRUPTED
+    if link and link.ended_by:
+        return _SIGNALS + link.ended_by
     if link and (of_program := _status_of_program(dag)):
         return of_program
     return 1 if status or failed else 0

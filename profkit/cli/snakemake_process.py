@@ -13,7 +13,7 @@ from functools import partial
 from types import FrameType
 from typing import Any, Self
 
-from profkit.process import caller_environment, forked, job_server, process_tree
+from profkit.process import forked, job_server, process_tree
 from profkit.process.forked import Forked
 
 _STOP_S = 20
@@ -58,13 +58,9 @@ class Snakemake:
 
         However this ends, Snakemake and its jobs end with it.
         """
-
-        def stop(signum: int, frame: FrameType | None) -> None:
-            del frame
-            sys.exit(128 + signum)
-
-        for signum in caller_environment.heeded((signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)):
-            signal.signal(signum, stop)
+        for signum in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            if signal.getsignal(signum) is signal.SIG_DFL:
+                signal.signal(signum, stop)
         # In a session of its own, jobs included: an interrupt reaches them from us, once. Snakemake
         # takes a second one, from the terminal, as an order to leave its jobs behind.
         process = self._started(words, variables)
@@ -88,6 +84,16 @@ class Snakemake:
     def _loaded(self) -> Forked | None:
         process, self._loading = self._loading, None
         return process
+
+
+def stop(signum: int, frame: FrameType | None = None) -> None:
+    """End this process for a signal, as the handler of it, and what it has started."""
+    del frame
+    if signum == signal.SIGINT:
+        raise KeyboardInterrupt
+    with suppress(OSError):  # there may be no terminal any more
+        sys.stderr.write(f"profkit: ended by {signal.Signals(signum).name}\n")
+    sys.exit(128 + signum)
 
 
 def _leave_out_clusters() -> None:

@@ -1,6 +1,7 @@
 """The command ``profkit profile``."""
 
 import os
+import signal
 import shlex
 
 import pytest
@@ -112,7 +113,7 @@ def test_a_program_in_the_standard_input_is_refused(capsys):
 
 def test_who_interrupts_a_program_hears_how_it_is_ended_by_itself(monkeypatch, capsys):
     def produce(*given):
-        given[-1].was_ended = True
+        given[-1].ended_by = signal.SIGINT
         return 130
 
     monkeypatch.setattr(profile.run, "produce", produce)

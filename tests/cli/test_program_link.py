@@ -69,16 +69,23 @@ def test_quiet_hides_what_a_program_prints(capfd, tmp_path):
     assert capfd.readouterr() == ("", "")
 
 
-def test_an_interrupt_ends_the_program_and_the_next_one_all():
+@pytest.mark.parametrize(
+    ("signum", "ends_all"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
+)
+def test_a_signal_ends_the_program_and_the_next_one_all(capsys, signum, ends_all):
+    before = signal.getsignal(signum)
     with linked_program() as link:
         foreground = Foreground.of(link.variables)
         assert not foreground.is_to_end
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signum)
         assert foreground.is_to_end
-        assert link.was_ended
-        with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), signal.SIGINT)
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        assert link.ended_by == signum
+        assert "the report is made of what was recorded" in capsys.readouterr().err
+        os.kill(os.getpid(), signum)  # at once, as of `timeout`: the same one
+        link.ended_s -= 1
+        with pytest.raises(ends_all):
+            os.kill(os.getpid(), signum)
+    assert signal.getsignal(signum) == before
 
 
 def test_input_is_passed_on_from_a_terminal_alone(monkeypatch):

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from profkit.analyze.division import cpu, gpu
 from profkit.analyze.division.cpu_threads import BLOCKED, START_UP
+from profkit.analyze.division.known_names import COMMUNICATING, COMPILED, LOADING
 from profkit.analyze.division.partition import (
     Partition,
     alone,
@@ -17,7 +18,7 @@ from profkit.analyze.division.partition import (
 )
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import calltree, intervals
-from profkit.analyze.shared.glob_match import texts
+from profkit.analyze.shared.glob_match import matching, texts
 from profkit.analyze.shared.intervals import Intervals
 
 Times = NDArray[np.int64]
@@ -69,25 +70,44 @@ def of_python(rank: RecordedRank, within: Intervals) -> Times:
 
 
 def of_threads(rank: RecordedRank, within: Intervals, threads: Iterable[int]) -> Times:
-    """Return how long each operator of `threads`, the first of which come first, was innermost."""
+    """Return how long each operator of `threads`, the first of which come first, was innermost.
+
+    What only names, as the range of a step or a phase, hides no operator of another thread.
+    """
     own = np.zeros(len(rank.ops), dtype=np.int64)
-    left, before = _near(rank.ops, within), np.zeros(0, dtype=np.bool_)
-    for thread in threads:
-        on_thread = rank.op_threads == thread
-        if not on_thread.any():
-            continue
-        if len(before):
-            left = intervals.difference(left, union_of_rows(rank.ops, before))
-        before = on_thread
-        inside = np.zeros(len(rank.ops), dtype=np.int64)
-        for block in intervals.blocks(len(own)):
-            some = block.start + np.flatnonzero(on_thread[block])
-            own[some] = intervals.overlap(rank.charged_spans(some), left)
-            parents = rank.op_parents[some]
-            known = (parents >= 0) & on_thread[parents]
-            np.add.at(inside, parents[known], own[some][known])
-        np.maximum(np.subtract(own, inside, out=own), 0, out=own)
+    left, rows = _near(rank.ops, within), [rank.op_threads == thread for thread in threads]
+    rows = [on_thread for on_thread in rows if on_thread.any()]
+    others = ~_only_names(rank.ops) if len(rows) > 1 else None
+    for on_thread in rows if others is not None else ():
+        covered = union_of_rows(rank.ops, on_thread & others)
+        _charge(rank, own, on_thread, intervals.intersection(left, covered))
+        left = intervals.difference(left, covered)
+    for number, on_thread in enumerate(rows):
+        named = on_thread if others is None else on_thread & ~others
+        _charge(rank, own, named, left)
+        if number + 1 < len(rows):
+            left = intervals.difference(left, union_of_rows(rank.ops, named))
     return own
+
+
+def _only_names(ops: pd.DataFrame) -> NDArray[np.bool_]:
+    is_range = (ops["kind"] == "annotation").to_numpy()
+    return is_range & ~matching(ops["name"], (*COMPILED, *COMMUNICATING, *LOADING))
+
+
+def _charge(
+    rank: RecordedRank, own: Times, chosen: NDArray[np.bool_], within: Intervals
+) -> None:
+    """Add to `own` how long each of the `chosen` rows of a thread was innermost of them."""
+    inside = np.zeros(len(own), dtype=np.int64)
+    lasted = np.zeros(len(own), dtype=np.int64)
+    for block in intervals.blocks(len(own)):
+        some = block.start + np.flatnonzero(chosen[block])
+        lasted[some] = intervals.overlap(rank.charged_spans(some), within)
+        parents = rank.op_parents[some]
+        known = (parents >= 0) & chosen[parents]
+        np.add.at(inside, parents[known], lasted[some][known])
+    own += np.maximum(np.subtract(lasted, inside, out=lasted), 0, out=lasted)
 
 
 def _near(ops: pd.DataFrame, within: Intervals) -> Intervals:
