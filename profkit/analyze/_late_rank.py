@@ -1,11 +1,13 @@
 """What the rank that comes last does while the others wait for it."""
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from profkit.analyze.division import gpu, names
+from profkit.analyze.division.cpu_threads import NOT_RECORDED, PYTHON
 from profkit.analyze.division.details import OTHER
 from profkit.analyze.division.phases import inside
 from profkit.analyze.shared.late_hosts import late_ranks
@@ -22,9 +24,68 @@ STAGES = "is_of_stages"
 
 _COMPUTING = ("gpu_computing", "cpu_operators")
 _SENDING = ("send", "recv", "sendrecv")
+_PYTHON = f"{gpu.IDLE}.{PYTHON}"
+_ON_CPU = (_PYTHON, PYTHON, NOT_RECORDED, f"{gpu.IDLE}.{NOT_RECORDED}")
+BEFORE, _IN = "before the step", "in "
+"""Since when a rank is late; what it is late in."""
+
+_MS = 1e6
 _UNEQUAL, _EQUAL = 1.2, 0.02
 _EXPLAINS = 0.3
 _MOST = 0.5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Compared:
+    """What is known of all ranks beside their causes."""
+
+    stragglers: Result | None
+    flops: Result | None
+    launching_ms: Mapping[int, tuple[float, float]]
+    """How long the CPU of each rank works in a step to launch, at least and at most."""
+
+    @classmethod
+    def of(cls, causes: Result, stragglers: Result | None, flops: Result | None) -> Self:
+        """Return what is known of the ranks of `causes`."""
+        rows = causes.tables["ranks"].records() if "ranks" in causes.tables else ()
+        times = {
+            row["rank"]: (
+                (row.get("launching_least_ns") or 0.0) / _MS,
+                (row.get("launching_most_ns") or 0.0) / _MS,
+            )
+            for row in rows
+        }
+        return cls(stragglers=stragglers, flops=flops, launching_ms=times)
+
+    def launches_more_ms(self, late: int, rank: int) -> float:
+        """Return how much longer the CPU of the `late` rank works than that of another one."""
+        if late not in self.launching_ms or not any(self.launching_ms[late]):
+            return math.inf  # there is no GPU
+        pairs = zip(self.launching_ms[late], self.launching_ms[rank], strict=True)
+        return max(more - own for more, own in pairs)
+
+    def behind(self, late: int) -> tuple[str, float]:
+        """Return in what the CPU of a rank falls behind, and how late it begins steps in ms.
+
+        "" and 0 where that is not so for most of the waiting that it causes.
+        """
+        tables = self.stragglers.tables if self.stragglers else {}
+        rows = [
+            row
+            for row in (tables["causes"].records() if "causes" in tables else ())
+            if row["rank"] == late and row["since"]
+        ]
+        waits: dict[str, float] = {}
+        for row in rows:
+            inside = row["fell_behind_in"] if row["place"] == "host" else ""
+            key = BEFORE if row["since"] == BEFORE else f"{_IN}{inside}"
+            waits[key] = waits.get(key, 0.0) + row["caused_wait_ns"]
+        most = max(waits, key=lambda key: waits[key], default="")
+        if not waits or waits[most] < _MOST * sum(waits.values()):
+            return "", 0.0
+        if most == BEFORE:
+            return "", max(row["late_ns"] for row in rows if row["since"] == BEFORE) / _MS
+        return most.removeprefix(_IN), 0.0
 
 
 def late_rank(waiting: Cause) -> int | None:
@@ -47,29 +108,29 @@ def late_advice(cause: Cause) -> str:
     """Return what to do about waiting for other ranks."""
     late = late_place(cause)
     if late is not None:
-        did = cause.evidence.get("late_because", "")
+        did = str(cause.evidence.get("late_because", ""))
         if times := cause.evidence.get("flops_ratio"):
             return (
                 f"Give all ranks equal work: {late} has {times:.3g} times the FLOPs of others, as "
                 f"with longer sequences, larger batches or more layers; {did}."
             )
-        same = ", with the same FLOPs as others" if cause.evidence.get("is_same_work") else ""
+        is_same = did[:1].isdigit() and cause.evidence.get("is_same_work")
+        same = ", with the same FLOPs as others" if is_same else ""
         first = f"Fix {late} first{f': {did}{same}' if did else ''}."
         if host := cause.evidence.get("late_host"):
             return f"{first} Host {host}: {cause.evidence['late_ranks_of_host']}."
         return first
     share = f"{float(cause.evidence.get('waiting_for_it_share', 0.0)):.0%}"
+    rank, did = cause.evidence.get("late_rank"), str(cause.evidence.get("late_because", ""))
+    known = f"rank {rank} has {did}" if did[:1].isdigit() else ""
     if cause.evidence.get("is_mutual"):
-        rank, did = cause.evidence["late_rank"], str(cause.evidence["late_because"])
-        known = f" (rank {rank} has {did})" if did[:1].isdigit() else ""
         return (
-            f"Two ranks come last in turn, each for at most {share} of the waiting{known}, as "
-            "where batches differ in length from step to step, or where ranks share cores."
+            f"Two ranks come last in turn, each for at most {share} of the waiting"
+            f"{f' ({known})' if known else ''}, as where batches differ in length from step to "
+            "step, or where ranks share cores."
         )
-    return (
-        f"Ranks come last in turn, each for at most {share} of the waiting: give all ranks equal "
-        "work (lengths of sequences, sizes of batches, cores of the CPU)."
-    )
+    what = known or "give all ranks equal work (lengths of sequences, sizes of batches, CPU cores)"
+    return f"Ranks come last in turn, each for at most {share} of the waiting: {what}."
 
 
 def late_title(cause: Cause) -> str:
@@ -94,8 +155,7 @@ def with_late_rank(
     mine: Sequence[Cause],
     rows: Sequence[Mapping[str, Any]],
     rank: int,
-    stragglers: Result | None,
-    flops: Result | None,
+    known: Compared,
 ) -> list[Cause]:
     """Return the causes of `rank`, that of waiting with what the late rank did, and its host.
 
@@ -106,12 +166,14 @@ def with_late_rank(
         late = cause.evidence.get("late_rank")
         if cause.id == WAITING and late is not None and late != rank:
             theirs = [row for row in rows if row["rank"] == int(late)]
-            did = _more(theirs, mine, rank, cause.ms_per_step)
-            more = {"late_because": did, **_late_host(int(late), stragglers)}
+            did = _more(theirs, mine, rank, cause.ms_per_step, known)
+            more: Evidence = {"late_because": did or _begun_late(int(late), known)}
+            more |= _late_host(int(late), known.stragglers)
             more |= _for_each_other(cause, theirs, rank)
             cause = replace(cause, evidence=cause.evidence | more)  # noqa: PLW2901
             if late_rank(cause) == late:
-                cause = _with_more_work(cause, mine, rank, flops)  # noqa: PLW2901
+                cause = _with_more_work(cause, mine, rank, known.flops)  # noqa: PLW2901
+                cause = cause if did else _no_faster(cause, mine, theirs)  # noqa: PLW2901
         found.append(cause)
     return found
 
@@ -217,12 +279,16 @@ def _late_host(late: int, stragglers: Result | None) -> Evidence:
 
 
 def _more(
-    theirs: Iterable[Mapping[str, Any]], mine: Sequence[Cause], rank: int, waiting_ms: float
+    theirs: Iterable[Mapping[str, Any]],
+    mine: Sequence[Cause],
+    rank: int,
+    waiting_ms: float,
+    known: Compared,
 ) -> str:
-    """Return what the late rank spends most more time on than `rank`, in words.
+    """Return what the late rank spends most more time on than `rank`, in words; "" for nothing.
 
     Of a cause and its parts it is the part where that has most of the difference: what is left
-    over has no name.
+    over has no name. Launching shows less in a rank that waits, which does it meanwhile.
     """
     own = {cause.id: cause.ms_per_step for cause in mine}
     more = {
@@ -230,9 +296,18 @@ def _more(
         for row in theirs
         if not row["id"].startswith(gpu.EXPOSED) and not row["id"].endswith(f".{OTHER}")
     }
+    if _PYTHON in more:
+        ms, row = more[_PYTHON]
+        most_ms = max(known.launches_more_ms(row["rank"], rank), 0.0)
+        hidden_ms = max(ms - most_ms, 0.0)
+        more |= {
+            name: (ms - hidden_ms if name == gpu.IDLE else min(ms, most_ms), row)
+            for name, (ms, row) in more.items()
+            if name == gpu.IDLE or name.startswith(_PYTHON)
+        }
     most = max((ms for ms, _ in more.values()), default=0.0)
     if most < _EXPLAINS * waiting_ms:
-        return "it may have begun late, as no part of its step is that much longer"
+        return ""
     large = [name for name, (ms, _) in more.items() if ms >= _MOST * most]
     cause = max(large, key=lambda name: (name.count("."), more[name][0]))
     ms, row = more[cause]
@@ -242,8 +317,25 @@ def _more(
     above = names.parts_of(cause)[-2:][0]
     title = names.title(above if _is_part(cause) else cause)
     where = row["title"] if _is_part(cause) else row["place"]
+    where = where or (known.behind(row["rank"])[0] if cause in _ON_CPU else "")
     words = f"{milliseconds(ms)} ms more {names.lower(title)} than rank {rank}"
     return f"{words}, {inside(where)}" if where else words
+
+
+def _begun_late(late: int, known: Compared) -> str:
+    """Return what is known of a rank that comes last with no part of its step being longer."""
+    late_ms = known.behind(late)[1]
+    if not late_ms:
+        return "it may have begun late, as no part of its step is that much longer"
+    return f"it begins its step {milliseconds(late_ms)} ms late, so that the cause comes before it"
+
+
+def _no_faster(waiting: Cause, mine: Sequence[Cause], theirs: Iterable[Mapping[str, Any]]) -> Cause:
+    """Return the cause, of which that much is no gain as the late rank itself needs for a step."""
+    own_ms = sum(cause.ms_per_step for cause in mine if "." not in cause.id)
+    work_ms = sum(row["ms_per_step"] for row in theirs if "." not in row["id"])
+    work_ms -= sum(row["ms_per_step"] for row in theirs if row["id"] == WAITING)
+    return replace(waiting, gain_ms=min(waiting.gain_ms, max(own_ms - work_ms, 0.0)))
 
 
 def _is_part(cause: str) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze._late_rank import OF_SOME_RANKS
+from profkit.analyze._late_rank import BEFORE, OF_SOME_RANKS
 from profkit.analyze._lateness import Cause, fell_behind
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.division.known_names import CALLING, COMMUNICATING
@@ -39,7 +39,7 @@ _Timelines = Mapping[tuple[int, int], pd.DataFrame]
 """Rows by rank and repeat."""
 _COMPARED = ["step", "name", "start_ns", "end_ns"]
 _MOST_NAMES = 1 << 32
-_BEFORE, _INSIDE = "before the step", "in the step"
+_INSIDE = "in the step"
 _OPS = Columns("rank repeat tid name start_ns end_ns step")
 _KERNELS = Columns("rank repeat stream name kind start_ns end_ns step")
 
@@ -256,7 +256,7 @@ def _since(cause: Cause | None) -> str:
     """Return whether the rank fell behind before the step or in it; "" if unknown."""
     if cause is None:
         return ""
-    return _INSIDE if cause.after else _BEFORE
+    return _INSIDE if cause.after else BEFORE
 
 
 def _late_at(row: Mapping[Hashable, Any]) -> str:

@@ -21,7 +21,13 @@ from profkit.analyze._headline import (
     of_some_steps,
     of_time_outside,
 )
-from profkit.analyze._late_rank import WAITING, is_last_recorded, of_stages, with_late_rank
+from profkit.analyze._late_rank import (
+    WAITING,
+    Compared,
+    is_last_recorded,
+    of_stages,
+    with_late_rank,
+)
 from profkit.analyze._memory_growth import with_growth
 from profkit.analyze._record_more import record_more
 from profkit.analyze._uneven_steps import (
@@ -176,7 +182,7 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     rows, overhead_ms = _without_profiler(of_stages(_rows(causes, "causes"), rank), rank)
     traced_ms = causes.metrics["step_ms"].value - overhead_ms
     mine = [_cause(row, traced_ms) for row in rows if row["rank"] == rank]
-    mine = with_late_rank(mine, rows, rank, stragglers, others.flops)
+    mine = with_late_rank(mine, rows, rank, Compared.of(causes, stragglers, others.flops))
     matches = _rows(causes, "matches")
     known = time_in_some_steps(matches)
     checks = with_known_variation(_checks(causes, others, known, mine), matches)

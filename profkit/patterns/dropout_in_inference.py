@@ -2,8 +2,8 @@
 
 import pandas as pd
 
-from profkit.patterns._dropout import DRAWS, DROPOUT
-from profkit.patterns._rows import Chosen, cause, having, inside, per_step, place, time, trains
+from profkit.patterns._dropout import at_work
+from profkit.patterns._rows import cause, inside, per_step, place, time, trains
 from profkit.patterns.base import Match, Step, pattern
 
 
@@ -14,7 +14,7 @@ from profkit.patterns.base import Match, Step, pattern
 )
 def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
     """Find dropout that draws random numbers in a program that makes no backward pass."""
-    drops = _at_work(cpu_ops)
+    drops = at_work(cpu_ops)
     if not drops.any() or trains(cpu_ops):
         return None
     chosen = inside(cpu_ops, drops)
@@ -26,10 +26,3 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
         place=place(cpu_ops, drops),
         evidence={"dropouts_per_step": per_step(drops, step.count)},
     )
-
-
-def _at_work(cpu_ops: pd.DataFrame) -> Chosen:
-    """Choose the dropouts that draw random numbers, which are all that a model in training has."""
-    drops = having(cpu_ops, DROPOUT)
-    draws = inside(cpu_ops, drops) & having(cpu_ops, DRAWS)
-    return drops if draws.any() else draws

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from profkit.patterns._dropout import at_work
 from profkit.patterns._rows import Chosen, cause, having, inside, per_step, place, time, trains
 from profkit.patterns.base import Match, Step, pattern
 
@@ -10,7 +11,9 @@ _FOLD = (
     "Fold them into the convolutions: `torch.nn.utils.fuse_conv_bn_eval`, or `torch.compile` with "
     "`TORCHINDUCTOR_FREEZING=1`."
 )
-_COUNT = r'^\["long int"'
+_COUNT = r'^\["(?:long|__int64|int64|Long)'
+"""Linux calls its type ``long int``, macOS ``long long``, Windows ``__int64``."""
+
 _MOSTLY = 0.5
 _IN_TRAINING = "bn_fw_tr|batch_norm_collect_statistics"
 """Kernels that norms have until `model.eval()` is called."""
@@ -28,6 +31,7 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     chosen = inside(cpu_ops, norms)
     where = place(cpu_ops, norms)
     is_in_training = having(kernels, _IN_TRAINING).any() or _count_batches(cpu_ops, norms)
+    is_in_training |= at_work(cpu_ops).any()
     return Match(
         cause=cause(cpu_ops, chosen, kernels),
         advice=f"For inference call `model.eval()`. {_FOLD}" if is_in_training else _FOLD,

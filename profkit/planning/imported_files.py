@@ -5,6 +5,7 @@ import stat
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -103,8 +104,8 @@ def related(
     """Return what the files of several ranks say of their recording, of those that say it.
 
     Raises `InputError` if they are not of one run. They are not if two ranks have no time in
-    common, if those of one rank name different processes, or if their devices are of different
-    models and a rank was `guessed`.
+    common, if those of one rank name different processes, or if a rank was `guessed` and their
+    devices are of different models, or their process is the same, one after the other.
     """
     if kind.recorded is None or len(ranks) == 1:
         return {}
@@ -118,6 +119,7 @@ def related(
     for files in others:
         if not any(_together(stated[a], stated[b]) for a in first for b in files):
             raise _unrelated(first[0], files[0], "were not recorded at the same time")
+    _refuse_one_process([file for file in guessed if file in stated], stated)
     for one, other in ((first[0], file) for files in others for file in files):
         models = stated[one].devices, stated[other].devices
         if guessed and all(models) and models[0] != models[1]:
@@ -134,6 +136,19 @@ def _refuse_other_processes(files: Sequence[Path], stated: Mapping[Path, Recorde
             pids = " and ".join(str(min(stated[one].processes)) for one in (known[0], file))
             why = f"have the same rank and are of different processes ({pids})"
             raise _unrelated(known[0], file, why)
+
+
+def _refuse_one_process(guessed: Iterable[Path], stated: Mapping[Path, Recorded]) -> None:
+    """Raise if one process has left several files, one after the other: they are of one rank."""
+    by_process: dict[tuple[str, int], list[Path]] = defaultdict(list)
+    for file in sorted(guessed, key=lambda file: stated[file].begin_ns):
+        if stated[file].processes:
+            by_process[stated[file].host, min(stated[file].processes)].append(file)
+    for (_, process), files in by_process.items():
+        for one, other in pairwise(files):
+            if stated[one].end_ns < stated[other].begin_ns:
+                why = f"were recorded one after the other in process {process}"
+                raise _unrelated(one, other, why)
 
 
 def _recorded(file: Path, kind: Importable) -> Recorded | None:

@@ -37,6 +37,7 @@ _ROUNDS = 50
 _SETTLED_NS = 1.0
 _TELLING = 1 / 3
 """Part of the calls of a rank whose ends coincide, from which on these tell of its clock."""
+_CALLS_OF_STEP = ["repeat", "rank", "step", "kind", "group", "group_ranks", "operation"]
 _ALIKE = ["repeat", "operation", "group", "group_ranks", "size_bytes", "dtype"]
 
 
@@ -152,15 +153,24 @@ def _are_one_way(rows: pd.DataFrame) -> NDArray[np.bool_]:
 def _fastest(rows: pd.DataFrame) -> "pd.Series[int]":
     """Return the time of the fastest call of the kind and size of each, in ns.
 
-    Where data goes one way, a call takes until all are done, from when the last rank has come.
+    Of unknown size those are alike that come at the same place of their steps. Where data goes one way, a call takes until all are done, from when the last rank has come.
     """
     took = (rows["end_ns"] - rows["start_ns"]).to_numpy(np.int64, copy=True)
     if (one_way := _are_one_way(rows)).any():
         meeting, come = (rows[name][one_way] for name in ("meeting", "arrival_ns"))
         done = (come + took[one_way]).groupby(meeting).transform("max")
         took[one_way] = done - come.groupby(meeting).transform("max")
-    alike = pd.Series(took, rows.index).groupby([rows[name] for name in _ALIKE], observed=True)
-    return alike.transform("min")
+    keys = [*(rows[name] for name in _ALIKE), _places(rows)]
+    return pd.Series(took, rows.index).groupby(keys, observed=True).transform("min")
+
+
+def _places(rows: pd.DataFrame) -> NDArray[np.int64]:
+    """Return which call of its step each is where its size is unknown, and -1 elsewhere."""
+    place = np.full(len(rows), -1, dtype=np.int64)
+    if (unknown := (rows["size_bytes"] < 0).to_numpy(np.bool_)).any():
+        calls = rows[unknown].groupby(_CALLS_OF_STEP, observed=True)
+        place[unknown] = calls.cumcount().to_numpy(np.int64)
+    return place
 
 
 def _offsets(

@@ -309,15 +309,19 @@ def test_products_and_communication_of_an_optimizer_are_not_gained_by_fusing_it(
         ("bn_fw_tr_1C11", "", True),
         ("", "aten::add_", True),
         ("", "aten::add", True),
+        ("", "aten::bernoulli_", True),
         ("", "", False),
     ],
 )
-def test_a_model_in_evaluation_is_not_to_be_put_into_it(name, count, is_said):
+@pytest.mark.parametrize("integer", ["long int", "long long", "__int64"])
+def test_a_model_in_evaluation_is_not_to_be_put_into_it(name, count, is_said, integer):
     ops = examples("unfolded_batch_norm").FOUND["cpu_ops"]
     norms = [row["op"] for row in ops if row["name"] == "aten::batch_norm"]
     ops = [row | {"charged_ns": 90_000} for row in ops]
-    if count:
-        ops += [op(900 + n, count, input_types='["long int","Scalar"]') for n in norms]
+    if count == "aten::bernoulli_":
+        ops += [op(900, "aten::dropout"), op(901, count, parent=900)]
+    elif count:
+        ops += [op(900 + n, count, input_types=f'["{integer}","Scalar"]') for n in norms]
     given = {"kernels": [kernel(2, name, 90_000)]} if name else {}
     (match,) = found(patterns()["unfolded_batch_norm"], cpu_ops=ops, **given)
     assert ("model.eval()" in match.advice) == is_said
@@ -329,6 +333,18 @@ def test_operators_that_the_profiler_makes_long_are_short(slowdown, is_found):
     given = examples("short_operators").PASSED["long operators"]
     step = Step(count=1, ms=1.0, slowdown=slowdown)
     assert bool(found(patterns()["short_operators"], **given, step=step)) == is_found
+
+
+@pytest.mark.parametrize(
+    ("operator", "is_full"), [("aten::empty_strided", True), ("aten::relu", False)]
+)
+def test_memory_is_full_where_the_allocator_frees_in_order_to_allocate(operator, is_full):
+    ops = [op(7, operator)]
+    calls = [call(7, "cudaMalloc", 40_000), call(7, "cudaFree", 50_000)]
+    pattern = patterns()["allocations_in_steps"]
+    (match,) = found(pattern, cpu_ops=ops, runtime_calls=calls)
+    assert ("smaller batch" in match.advice) == is_full
+    assert ("empty_cache()" in match.advice) != is_full
 
 
 def test_half_of_the_bytes_shorten_no_waiting_for_a_late_rank():

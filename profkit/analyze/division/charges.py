@@ -95,9 +95,7 @@ def _only_names(ops: pd.DataFrame) -> NDArray[np.bool_]:
     return is_range & ~matching(ops["name"], (*COMPILED, *COMMUNICATING, *LOADING))
 
 
-def _charge(
-    rank: RecordedRank, own: Times, chosen: NDArray[np.bool_], within: Intervals
-) -> None:
+def _charge(rank: RecordedRank, own: Times, chosen: NDArray[np.bool_], within: Intervals) -> None:
     """Add to `own` how long each of the `chosen` rows of a thread was innermost of them."""
     inside = np.zeros(len(own), dtype=np.int64)
     lasted = np.zeros(len(own), dtype=np.int64)
