@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
@@ -21,6 +22,12 @@ _PROFILE = "SNAKEMAKE_PROFILE"
 _CLUSTERS = "snakemake_executor_plugin_"
 _LOADED_LATER = ("smart_open", "profkit.dag.job_environment", "profkit.dag.staleness")
 """Modules that Snakemake loads once it has read its words, or the Snakefile."""
+
+_WITHOUT_CACHE = (
+    *("--shared-fs-usage", "persistence", "input-output", "software-deployment", "sources"),
+    "storage-local-copies",
+)
+"""All that Snakemake shares by default, but for the sources that it keeps in the home folder."""
 
 
 class Snakemake:
@@ -143,9 +150,18 @@ def _be_snakemake(words: Sequence[str]) -> None:
     process_tree.die_with_parent(signal.SIGINT if _is_on_cluster(words) else signal.SIGKILL)
     # asyncio takes over Python's own handler alone: it then cancels, and what it cancels may go on.
     signal.signal(signal.SIGINT, _interrupt)
-    sys.argv = ["snakemake", *words]
+    is_shared = _is_on_cluster(words) or _has_cache()
+    sys.argv = ["snakemake", *words, *([] if is_shared else _WITHOUT_CACHE)]
     # Not in the process that plans: that takes as long as to plan.
     importlib.import_module("snakemake.cli").main()
+
+
+def _has_cache() -> bool:
+    """Tell whether Snakemake can keep sources in the home folder, which a container may lack."""
+    folder = Path(importlib.import_module("snakemake.common").get_appdirs().user_cache_dir)
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+    return os.access(folder, os.W_OK | os.X_OK)
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:

@@ -153,7 +153,8 @@ def _are_one_way(rows: pd.DataFrame) -> NDArray[np.bool_]:
 def _fastest(rows: pd.DataFrame) -> "pd.Series[int]":
     """Return the time of the fastest call of the kind and size of each, in ns.
 
-    Of unknown size those are alike that come at the same place of their steps. Where data goes one way, a call takes until all are done, from when the last rank has come.
+    Of unknown size those are alike that come at the same place of their steps. Where data goes one
+    way, a call takes until all are done, from when the last rank has come.
     """
     took = (rows["end_ns"] - rows["start_ns"]).to_numpy(np.int64, copy=True)
     if (one_way := _are_one_way(rows)).any():

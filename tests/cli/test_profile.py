@@ -1,8 +1,8 @@
 """The command ``profkit profile``."""
 
 import os
-import signal
 import shlex
+import signal
 
 import pytest
 

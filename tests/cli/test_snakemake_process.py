@@ -112,5 +112,26 @@ def test_an_interrupt_is_heeded_where_what_asyncio_cancels_goes_on(monkeypatch):
         assert process.output.read() == "its jobs are cancelled"
 
 
+@pytest.mark.parametrize(
+    ("words", "home", "is_shared"),
+    [([], "writable", True), ([], "missing/it", False), (["--profile", "x"], "missing/it", True)],
+)
+def test_no_sources_are_kept_in_a_home_that_cannot_hold_them(
+    monkeypatch, tmp_path, words, home, is_shared
+):
+    def main():
+        sys.stdout.write(" ".join(sys.argv[1:]))
+
+    (tmp_path / "missing").touch()
+    (tmp_path / "writable").mkdir()
+    monkeypatch.setitem(sys.modules, "snakemake.cli", SimpleNamespace(main=main))
+    monkeypatch.setattr(job_server, "_stops", {})
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    with Snakemake() as process, process.running(words, {"HOME": str(tmp_path / home)}) as one:
+        said = one.output.read()
+    assert said.startswith(" ".join(words))
+    assert ("--shared-fs-usage persistence input-output" in said) != is_shared
+
+
 def plugins():
     return " ".join(module.name for module in pkgutil.iter_modules())

@@ -7,6 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.analyze.shared.step_windows import WHERE, extents, last_ends, until_gpu_done
+from profkit.core.formatting import counted, duration
 
 _ONE_OFF = 1.5
 _FEWEST = 1
@@ -26,8 +27,20 @@ class Periods:
     one_off_ns: dict[int, int]
     """Mean time of first steps that were left out, by step, because the others are shorter."""
 
+    skipped: int = 0
+    """How many first steps were left out by their number."""
+
     problem: str = ""
     """Why these are no single steps; empty if they are."""
+
+    @property
+    def left_out(self) -> str:
+        """Which steps were left out, to stand behind what is said of the others; "" if none was."""
+        words = [counted(self.skipped, "first step")] if self.skipped else []
+        if first := self.one_off_ns:
+            longest = f"{'up to ' if len(first) > 1 else ''}{duration(max(first.values()))}"
+            words.append(f"{counted(len(first), 'slow first step')} ({longest})")
+        return f"; {' and '.join(words)} left out" if words else ""
 
 
 def periods(
@@ -61,8 +74,13 @@ def periods(
     windows["start_ns"] = np.maximum(windows["start_ns"], _begins(windows, kernels))
     windows = windows[windows["end_ns"] > windows["start_ns"]]
     rows = _to_the_next(_with_work(windows, of_cpu))
-    rows, one_off = _steady(_without_the_end(rows, of_cpu, last_ends(kernels)), skip_first)
-    return Periods(rows=rows[rows["end_ns"] > rows["start_ns"]], one_off_ns=one_off)
+    recorded = _without_the_end(rows, of_cpu, last_ends(kernels))
+    rows = recorded[recorded["step"] >= skip_first]
+    rows = rows if len(rows) else recorded
+    skipped = recorded["step"].nunique() - rows["step"].nunique()
+    rows, one_off = _steady(rows)
+    rows = rows[rows["end_ns"] > rows["start_ns"]]
+    return Periods(rows=rows, one_off_ns=one_off, skipped=skipped)
 
 
 def _begins(rows: pd.DataFrame, kernels: pd.DataFrame) -> NDArray[np.int64]:
@@ -91,10 +109,8 @@ def slowest_ns(rows: pd.DataFrame) -> "pd.Series[int]":
     return lengths.groupby([rows["repeat"], rows["step"]], observed=True).max()
 
 
-def _steady(rows: pd.DataFrame, skip_first: int) -> tuple[pd.DataFrame, dict[int, int]]:
+def _steady(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[int, int]]:
     """Return the steps that count, and the mean time of first ones that take much longer."""
-    counted = rows[rows["step"] >= skip_first]
-    rows = counted if len(counted) else rows
     one_off = _one_off(rows)
     lengths = (rows["end_ns"] - rows["start_ns"]).groupby(rows["step"], observed=True).mean()
     kept = rows[~rows["step"].isin(one_off)].reset_index(drop=True)

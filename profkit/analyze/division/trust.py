@@ -153,9 +153,7 @@ def _of_steps(seen: Seen) -> Iterator[Trust]:
         return
     steps, repeats = len(by_step), rows["repeat"].nunique()
     message = f"{counted(steps, 'steady step')} traced in {counted(repeats, 'repeat')}"
-    if first := seen.periods.one_off_ns:
-        longest = f"{'up to ' if len(first) > 1 else ''}{duration(max(first.values()))}"
-        message += f"; {counted(len(first), 'slow first step')} ({longest}) left out"
+    message += (left_out := seen.periods.left_out)
     if steps == 1:
         message += ": one-off work cannot be told from steady work"
     yield Trust(check="steps", passed=steps > 1, message=f"{message}.")
@@ -163,7 +161,7 @@ def _of_steps(seen: Seen) -> Iterator[Trust]:
     # What is said is of their mean, which many tell as well as a few that are more alike.
     is_steady = variation <= MOST_VARIATION * max(steps / _USUAL_STEPS, 1.0) ** 0.5
     if steps == _FEWEST_COMPARED and is_steady:
-        message = "Two traced steps are too few to say how much they vary."
+        message = f"Two traced steps are too few to say how much they vary{left_out}."
         yield Trust(check=_FEW_STEPS, passed=False, message=message)
     elif not is_steady and seen.sizes_vary():
         message = (
@@ -172,11 +170,8 @@ def _of_steps(seen: Seen) -> Iterator[Trust]:
         )
         yield Trust(check="sizes", passed=False, message=message)
     elif steps >= _FEWEST_COMPARED:
-        yield Trust(
-            check="variation",
-            passed=is_steady,
-            message=f"Traced step times vary by {variation:.0%} (coefficient of variation).",
-        )
+        by = f"{variation:.0%} (coefficient of variation){left_out}"
+        yield Trust(check="variation", passed=is_steady, message=f"Traced step times vary by {by}.")
 
 
 def _of_ranks(seen: Seen) -> Iterator[Trust]:
