@@ -146,6 +146,8 @@ def _run(command: str, argv: Sequence[str]) -> int:
         # and looking through them again a twentieth of six analyses.
         with uncollected(keeps=name not in sys.modules), computing.prepared():
             module = importlib.import_module(name)
+        # Help shows it, and marks of literals are for documentation.
+        module.__doc__ = (module.__doc__ or "").replace("``", "")
         return module.main(argv) or 0
     except ProfkitError as error:
         sys.stderr.write(f"profkit: {error}\n")

@@ -15,7 +15,6 @@ words that make no sense; 3 if the ends do not differ, or noise hides which comm
 
 import argparse
 import math
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -58,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("bad", nargs="?", help="revision with the change")
     parser.add_argument("overrides", nargs="*", help="Hydra overrides")
     parser.add_argument("--all", action="store_true", help="let the program run to its end")
-    parser.add_argument("--cores", type=run.number_of_cores, default=os.cpu_count(), help="to use")
+    run.add_cores(parser)
     add_loudness(parser)
     args = parser.parse_intermixed_args(own)
     if args.good is None or args.bad is None:

@@ -17,7 +17,6 @@ for words that make no sense; 3 if they are not comparable.
 """
 
 import argparse
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -80,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
     about = "draw the time by module, operator and kernel: red is more in B, blue less, grey noise"
     parser.add_argument("--flame-graph", type=Path, metavar="SVG", help=about)
-    parser.add_argument("--cores", type=run.number_of_cores, default=os.cpu_count())
+    run.add_cores(parser)
     add_loudness(parser)
     return parser
 

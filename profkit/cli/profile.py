@@ -58,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
     about = "all default tools, and each that times the program three times"
     parser.add_argument("--thorough", action="store_true", help=about)
     run.add_again(parser)
-    parser.add_argument("--cores", type=run.number_of_cores, default=os.cpu_count())
+    run.add_cores(parser)
     add_loudness(parser)
     args = parser.parse_intermixed_args(own)
     if _has_input():

@@ -32,7 +32,8 @@ def main(argv: Sequence[str]) -> None:
     """Print the answer; each table has the columns ``run`` and ``tool`` besides its own."""
     parser = argparse.ArgumentParser(prog="profkit query", description=__doc__)
     parser.add_argument("sql", nargs="?", help="a query; left out, the tables that there are")
-    parser.add_argument("--format", choices=("table", "csv", "json"), default="table")
+    about = "how the answer is printed"
+    parser.add_argument("--format", choices=("table", "csv", "json"), default="table", help=about)
     parser.add_argument(
         "--unsafe",
         action="store_true",

@@ -92,7 +92,7 @@ def main(argv: Sequence[str]) -> int:
     own, extra = split(argv)
     parser = argparse.ArgumentParser(prog="profkit run", description=__doc__)
     parser.add_argument("overrides", nargs="*", help="Hydra overrides and sweeps")
-    parser.add_argument("--cores", type=number_of_cores, default=os.cpu_count(), help="to use")
+    add_cores(parser)
     about = "profile of the cluster that captures and conversions run on: a folder of profiles/"
     parser.add_argument("--on", default="", metavar="PROFILE", help=about)
     add_again(parser)
@@ -100,6 +100,12 @@ def main(argv: Sequence[str]) -> int:
     args = parser.parse_intermixed_args(own)
     where = cluster.options(args.on, args.cores) if args.on else ()
     return produce(args.overrides, extra, args, where=where)
+
+
+def add_cores(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says how many cores jobs may take together."""
+    about = "CPU cores that jobs may take together; all if left out"
+    parser.add_argument("--cores", type=number_of_cores, default=os.cpu_count(), help=about)
 
 
 def add_again(parser: argparse.ArgumentParser) -> None:
@@ -268,6 +274,8 @@ def _run_snakemake(
                     view.show(log, output)
                 # A job that outlives Snakemake holds its output open: do not wait for that.
                 reader.join(timeout=1)
+                if not reader.is_alive():
+                    process.output.close()
                 view.show(log, output)
             return status
     finally:

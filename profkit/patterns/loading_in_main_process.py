@@ -22,7 +22,7 @@ from profkit.tables.python_frames import SLEEPS, own_lines
 
 _MOST_WORKERS = 16
 """More for a rank are no advice: then a batch has to get cheaper, as beyond the cores."""
-_MOSTLY = 0.5
+_MOSTLY, _LITTLE = 0.5, 0.02
 _WAITS = (
     rf"{SLEEPS}|(?:^|/)(?:socket|ssl)\.py\(\d+\): (?:readinto|read|recv\w*|do_handshake|connect)$"
 )
@@ -47,7 +47,8 @@ def match(
     """Find time in the iterator of a DataLoader with ``num_workers=0``.
 
     Where most of it is known to be waiting, as for the network, workers need no cores. Without a
-    GPU they share the cores with the model: a step has as much to do as before.
+    GPU they share the cores with the model: a step has as much to do as before, and where these are
+    in use, only cheaper loading gains much.
     """
     calls = having(cpu_ops, "_SingleProcessDataLoaderIter")
     if not calls.any():
@@ -62,15 +63,21 @@ def match(
     batches = cpu_ops[calls]
     waits = having(python_calls, _WAITS)
     is_waiting = _share(python_calls, waits, batches) >= _MOSTLY
+    kept = f"{_kept(has_gpu=has_gpu)}{_shared(python_calls, batches)}"
+    if is_waiting:
+        advice = _for_waits(workers, kept)
+    else:
+        advice = _advice(workers, cores, kept, _threads(processes, has_gpu=has_gpu))
     if not (has_gpu or is_waiting):
         whole_ns, in_use = step.ms * 1e6 * step.count, per_time(processes, "cpu_ns")
-        gain_ns = min(gain_ns - handed_over_ns, whole_ns * (1 - in_use / cores))
-    kept = f"{_kept(has_gpu=has_gpu)}{_shared(python_calls, batches)}"
+        loading_ns = gain_ns - handed_over_ns
+        gain_ns = min(loading_ns, whole_ns * (1 - in_use / cores))
+        if gain_ns < _MOSTLY * loading_ns:
+            advice = _cheaper(max(gain_ns, 0.0) / whole_ns, advice)
+            gain_ns = loading_ns
     return Match(
         cause="gpu_idle.loading_data" if has_gpu else "loading_data",
-        advice=_for_waits(workers, kept)
-        if is_waiting
-        else _advice(workers, cores, kept, _threads(processes, has_gpu=has_gpu)),
+        advice=advice,
         gain_ns=gain_ns,
         place="DataLoader(num_workers=0)",
         confidence=Confidence.HIGH,
@@ -118,6 +125,18 @@ def _shared(python_calls: pd.DataFrame, batches: pd.DataFrame) -> str:
 def _kept(*, has_gpu: bool) -> str:
     pinned = ", `persistent_workers=True` and `pin_memory=True`"
     return pinned if has_gpu else " and `persistent_workers=True`"
+
+
+def _cheaper(by_workers: float, advice: str) -> str:
+    """Return the advice where workers alone gain a small share of the step."""
+    first = (
+        "Make what loads a batch cheaper: with arrays instead of loops, or done ahead of training."
+    )
+    if by_workers < _LITTLE:
+        return f"{first} Workers gain nothing: the model needs the cores."
+    return (
+        f"{first} Workers gain up to {by_workers:.0%}, as the model needs the cores too: {advice}"
+    )
 
 
 def _advice(workers: int, cores: int, kept: str, threads: int) -> str:

@@ -305,7 +305,12 @@ def _trust(verdict: Verdict, width: int, most: int, *, in_short: bool) -> list[s
 
 
 def _in_short(checks: Iterable[Trust]) -> str:
-    return ", ".join(_IN_SHORT.get(check.check, check.check) for check in checks)
+    return ", ".join(_short(check) for check in checks)
+
+
+def _short(check: Trust) -> str:
+    slower = _SLOWER.match(check.message)
+    return f"steps{slower[1]}" if slower else _IN_SHORT.get(check.check, check.check)
 
 
 _UNSEEN = {
@@ -316,6 +321,7 @@ _UNSEEN = {
 }
 _SURE = [Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH]
 _ALWAYS = ("steps", "ranks", "profiler overhead")
+_SLOWER = re.compile(r"The same steps( take [\d.]+ times as long with the profiler)")
 _IN_SHORT = {
     "steps": "too few steps",
     "few steps": "only two steps",

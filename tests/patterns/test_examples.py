@@ -560,21 +560,27 @@ def test_what_workers_do_most_is_named_and_not_where_they_wait_or_were_started()
 
 
 @pytest.mark.parametrize(
-    ("has_gpu", "cpu_ns", "gain_ns"),
+    ("has_gpu", "cpu_ns", "gain_ns", "advice"),
     [
-        (False, 1_400, 300_000),
-        (False, 200, 700_000),
-        (False, -1, 700_000),
-        (True, 1_400, 1_200_000),
+        (False, 1_200, 400_000, "Create the DataLoader"),
+        (False, 1_400, 700_000, "Workers gain up to 30%, as the model needs the cores too: Create"),
+        (False, 2_000, 700_000, "done ahead of training. Workers gain nothing"),
+        (False, 200, 700_000, "Create the DataLoader"),
+        (False, -1, 700_000, "Create the DataLoader"),
+        (True, 1_400, 1_200_000, "Create the DataLoader"),
     ],
 )
-def test_workers_gain_no_more_than_the_cores_that_the_program_leaves(has_gpu, cpu_ns, gain_ns):
+def test_workers_gain_no_more_than_the_cores_that_the_program_leaves(
+    has_gpu, cpu_ns, gain_ns, advice
+):
     process = {"cores": 2, "ranks_on_host": 1, "start_ns": 0, "end_ns": 1_000, "cpu_ns": cpu_ns}
     tables = {"cpu_ops": SLOW_BATCH, "processes": [process]}
     tables |= {"kernels": [kernel(9, "gemm", 1_000)]} if has_gpu else {}
     pattern = patterns()["loading_in_main_process"]
     (match,) = found(pattern, step=Step(count=1, ms=1), **tables)
     assert match.gain_ns == pytest.approx(gain_ns)
+    assert advice in match.advice
+    assert match.advice.startswith("Make what loads a batch cheaper") == ("Workers gain" in advice)
 
 
 @pytest.mark.parametrize(

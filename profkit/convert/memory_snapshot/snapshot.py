@@ -69,7 +69,8 @@ def from_content(path: Path, content: Any) -> Snapshot:
     The history in `content` is emptied on the way: as columns it takes a twentieth of the memory.
     """
     # torch.cuda.memory_snapshot() gives the segments alone.
-    document = {"segments": content} if isinstance(content, list) else content
+    are_segments = isinstance(content, list) and all(isinstance(one, dict) for one in content)
+    document = {"segments": content} if are_segments else content
     if not isinstance(document, dict) or not isinstance(document.get("segments"), list):
         raise InputError(f"{path}: {_kind_of(content)}, not a memory snapshot", hint=_HINT)
     stacks = Stacks()

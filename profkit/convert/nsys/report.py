@@ -20,6 +20,9 @@ _PUSH_POP, _START_END = (59, 70), (60, 71)
 _MARKS, _DOMAIN = (34, 65), 75
 # As nsys 2023.4 exports what --python-sampling recorded: a mark for each sample, without its stack.
 _PYTHON_SAMPLES = "Python Backtrace"
+_ASKING = tuple(f"cu{da}{what}" for da in ("da", "") for what in ("Launch", "Memcpy", "Memset"))
+"""How calls begin that ask a GPU for work."""
+
 _LOW = (1 << 24) - 1
 _MOST_PROCESSES = 1_000
 _WORK = ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE")
@@ -174,13 +177,14 @@ class Report:
                 " tables that were renamed are missing here."
             )
         # An export with --lazy=false has the tables of what was not recorded, without rows.
-        calls = self.store.ints(work_table("RUNTIME"), ["correlationId"])["correlationId"]
+        columns = self.store.ints(work_table("RUNTIME"), ["correlationId", "nameId"])
+        calls = columns["correlationId"]
         if not len(self.working_pids):
-            why = (
-                "CUDA was traced, and either no GPU was used or the report was cut short"
-                if len(calls)
-                else "CUDA was not recorded"
-            )
+            why = "CUDA was not recorded"
+            if any(name.startswith(_ASKING) for name in self.named(columns["nameId"])):
+                why = "the program asked a GPU for some, but what that did was not recorded"
+            elif len(calls):
+                why = "CUDA was traced, and either no GPU was used or the report was cut short"
             self.notes.append(f"The report holds no kernel, copy or set: {why}.")
         self._check_launches(calls)
         stated = self.store.ints("ANALYSIS_DETAILS", ["duration", "stopTime"])

@@ -43,6 +43,9 @@ _HEADER_BYTES = 64 << 20
 """Most that may stand before the events, or after them."""
 _EVENT_BYTES = 32 << 20
 """Most that one event may take: Kineto writes some kB, and a stranger's must not fill memory."""
+_CUT_OFF = "truncated"
+"""In a decoder's message: the JSON value goes on beyond the end."""
+
 _CUTS_TRIED = 8
 _KEYS_TRIED = 100
 _SAMPLED = 256
@@ -103,6 +106,14 @@ class Reader:
                 f"{self.path}: the file is empty{reason}",
                 hint="the process may have died before it wrote; run the capture again",
             )
+        try:
+            decoded(bytes(text), msgspec.Raw)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            if _CUT_OFF in str(error):
+                raise InputError(
+                    f"{self.path}: cut off after {len(text)} bytes, before its list of events",
+                    hint="the process may have died while it wrote; run the capture again",
+                ) from None
         raise InputError(
             f"{self.path}: JSON without `traceEvents`, so not a trace of torch.profiler",
             hint="give the *.pt.trace.json[.gz] file that torch.profiler wrote",

@@ -303,6 +303,7 @@ def test_what_is_refused_costs_only_its_own_rank(real_data, tmp_path):
         (b"\x80\x04nonsense", "not a pickle, or a damaged one"),
         (pickle.dumps({"model": 1}), "a pickled dict with the keys model, not a memory snapshot"),
         (pickle.dumps(3), "a pickled int, not a memory snapshot"),
+        (pickle.dumps([1, 2]), "a pickled list, not a memory snapshot"),
         (pickle.dumps({"segments": [{"address": "x"}]}), "not a memory snapshot: TypeError"),
         (nested(100_000), "not a memory snapshot: TypeError: list instead of a text"),
         (

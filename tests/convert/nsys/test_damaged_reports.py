@@ -93,9 +93,18 @@ def test_an_empty_report_gives_empty_tables(report, tmp_path):
     assert notes == ["The report holds no kernel, copy or set: CUDA was not recorded."]
 
 
-def test_calls_without_work_on_a_gpu_show_that_cuda_was_traced(report, tmp_path):
-    _, notes = frames(report(calls=[LAUNCH]), tmp_path)
-    assert notes[0].startswith("The report holds no kernel, copy or set: CUDA was traced, and")
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("cudaLaunchKernel_v7000", "asked a GPU for some, but what that did was not recorded."),
+        ("cudaMemcpy_v3020", "asked a GPU for some, but what that did was not recorded."),
+        ("cudaGetDevice_v3020", "traced, and either no GPU was used or the report was cut short."),
+    ],
+)
+def test_calls_without_work_on_a_gpu_show_that_cuda_was_traced(report, tmp_path, name, why):
+    _, notes = frames(report(calls=[(*LAUNCH[:2], name, *LAUNCH[3:])]), tmp_path)
+    assert notes[0].startswith("The report holds no kernel, copy or set: ")
+    assert notes[0].endswith(why)
 
 
 # As nsys 2022.4 prints where it cannot parse a part of a report; what it wrote until then is left.
