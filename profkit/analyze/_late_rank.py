@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from profkit.analyze.division import gpu, names
-from profkit.analyze.division.cpu_threads import NOT_RECORDED, PYTHON
+from profkit.analyze.division.cpu_threads import BLOCKED, NOT_RECORDED, PYTHON
 from profkit.analyze.division.details import OTHER
 from profkit.analyze.division.phases import inside
 from profkit.analyze.shared.late_hosts import late_ranks
@@ -22,6 +22,7 @@ OF_SOME_RANKS = "the straggler of "
 STAGES = "is_of_stages"
 """Evidence on communication between ranks that send to one another, all of which were recorded."""
 
+_ALLOCATING = ("cudaMalloc", "cudaFree", "hipMalloc", "hipFree")
 _COMPUTING = ("gpu_computing", "cpu_operators")
 _SENDING = ("send", "recv", "sendrecv")
 _PYTHON = f"{gpu.IDLE}.{PYTHON}"
@@ -319,7 +320,9 @@ def _more(
     where = row["title"] if _is_part(cause) else row["place"]
     where = where or (known.behind(row["rank"])[0] if cause in _ON_CPU else "")
     words = f"{milliseconds(ms)} ms more {names.lower(title)} than rank {rank}"
-    return f"{words}, {inside(where)}" if where else words
+    words = f"{words}, {inside(where)}" if where else words
+    is_full = where in _ALLOCATING and BLOCKED in cause.split(".")
+    return f"{words}, as where GPU memory is full" if is_full else words
 
 
 def _begun_late(late: int, known: Compared) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from profkit.analyze import _late_rank
 from profkit.analyze._actions_of_patterns import (
     fitting,
     with_known_causes,
@@ -20,13 +21,6 @@ from profkit.analyze._headline import (
     headline,
     of_some_steps,
     of_time_outside,
-)
-from profkit.analyze._late_rank import (
-    WAITING,
-    Compared,
-    is_last_recorded,
-    of_stages,
-    with_late_rank,
 )
 from profkit.analyze._memory_growth import with_growth
 from profkit.analyze._record_more import record_more
@@ -115,8 +109,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a result)
         has_unprofiled = unprofiled is not None and len(unprofiled)
         others = _Others(
             unprofiled=steps if has_unprofiled else None,
-            stragglers=stragglers,
-            flops=flops,
+            ranks=_late_rank.Compared.of(causes, stragglers, flops),
             memory_grows=memory is not None and memory.is_growing,
             recordings=recordings,
             mean_ms=_mean_ms(unprofiled),
@@ -158,8 +151,7 @@ class _Others:
     unprofiled: Result | None
     """On unprofiled steps, None without any."""
 
-    stragglers: Result | None
-    flops: Result | None
+    ranks: _late_rank.Compared
     memory_grows: bool
     recordings: Recordings
     """That of the unprofiled capture."""
@@ -176,13 +168,13 @@ class _Others:
 
 def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Config) -> Verdict:
     """Return the verdict on the time of a traced step, with the step time of the run."""
-    unprofiled, stragglers = others.unprofiled, others.stragglers
+    unprofiled = others.unprofiled
     beside = beside_steps(unprofiled, memory_grows=others.memory_grows)
     rank = next(row["rank"] for row in _rows(causes, "ranks") if row["decisive"] == "true")
-    rows, overhead_ms = _without_profiler(of_stages(_rows(causes, "causes"), rank), rank)
+    rows, overhead_ms = _without_profiler(_late_rank.of_stages(_rows(causes, "causes"), rank), rank)
     traced_ms = causes.metrics["step_ms"].value - overhead_ms
     mine = [_cause(row, traced_ms) for row in rows if row["rank"] == rank]
-    mine = with_late_rank(mine, rows, rank, Compared.of(causes, stragglers, others.flops))
+    mine = _late_rank.with_late_rank(mine, rows, rank, others.ranks)
     matches = _rows(causes, "matches")
     known = time_in_some_steps(matches)
     checks = with_known_variation(_checks(causes, others, known, mine), matches)
@@ -210,7 +202,7 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     if limiter is Limiter.UNKNOWN:
         chosen = [record_more(_largest_unknown(mine), failed, behaviour)]
     confidence = _confidence(checks)
-    doubts = () if is_last_recorded(stragglers, rows) else checks
+    doubts = () if _late_rank.is_last_recorded(others.ranks.stragglers, rows) else checks
     step_ms = others.step_ms or traced_ms
     outside = [action for action in beside if is_most(action)]
     chosen = with_those(beside, chosen, step_ms, traced_ms)[: config.actions]
@@ -338,7 +330,7 @@ def _without_ranks(action: Action, checks: Iterable[Trust], *, is_own: bool) -> 
     seen = missing[0].rstrip(".")
     by_marks = _BY_MARKS if is_own else ""
     doubt = f"{seen}: one of the others may be late, so record all of them{by_marks}."
-    if action.pattern or action.cause == WAITING:
+    if action.pattern or action.cause == _late_rank.WAITING:
         return replace(action, advice=f"{action.advice} {doubt}", confidence=Confidence.LOW)
     if is_mostly_waiting(action.evidence):
         title, advice = "Waiting for a rank that was not recorded", f"{doubt} {action.advice}"

@@ -106,6 +106,22 @@ def test_python_and_dispatch_say_how_much_is_in_operators():
     assert (shares, evidence["operator"]) == ([0.735, 0.735], "aten::mm")
 
 
+@pytest.mark.parametrize("name", ["ProfilerStep#5", "backward"])
+def test_a_range_hides_no_operator_of_another_thread(name):
+    ops = [
+        op(0, 300, 1300),
+        GPU["cpu_ops"][1],
+        op(2, 0, 2000, name, kind="annotation"),
+        op(3, 1300, 1900, "MmBackward0", tid=BACKWARD),
+    ]
+    (*calls, last) = GPU["runtime_calls"]
+    calls += [last | {"tid": BACKWARD, "op": 3}]
+    found = tree(divided(**GPU | {"cpu_ops": ops, "runtime_calls": calls}))
+    evidence = json.loads(found["gpu_idle.python"]["evidence"])
+    # As where the program's thread is in an operator all the time.
+    assert (evidence["in_operators_share"], evidence["operator"]) == (0.735, "MmBackward0")
+
+
 @pytest.mark.parametrize(("op_of_kernels", "launches"), [(0, True), (2, True), (1, False)])
 def test_an_operator_that_launches_work_itself_or_below_it_is_known(op_of_kernels, launches):
     ops = [*GPU["cpu_ops"], op(2, 400, 500, "aten::addmm", parent=0)]

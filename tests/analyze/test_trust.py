@@ -190,6 +190,10 @@ def test_what_is_known_whatever_the_gpu_did_is_said():
 def test_two_steps_that_differ_say_no_more_than_many_that_do():
     assert "variation" in failed(periods=Periods(rows=steps(35, 74), one_off_ns={}))
     assert "variation" not in failed(periods=Periods(rows=steps(35, 40), one_off_ns={}))
+    left_out = Periods(rows=steps(35, 40), one_off_ns={3: 90_000_000}, skipped=2)
+    assert failed(periods=left_out)["few steps"].message.endswith(
+        "vary; 2 first steps and 1 slow first step (90 ms) left out."
+    )
     # Of many the mean is known better.
     several = steps(*([20, 60] * 6))
     assert "variation" not in failed(periods=Periods(rows=several, one_off_ns={}))

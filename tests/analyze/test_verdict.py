@@ -418,6 +418,57 @@ def test_the_rank_that_is_late_is_named_with_what_it_does_more(late, advice):
     assert (found.actions[0].title, found.actions[0].advice) == ("Ranks wait for rank 1", advice)
 
 
+LATE_COLUMNS = ("rank", "place", "since", "fell_behind_in", "late_ns", "caused_wait_ns")
+
+
+def with_launching(found, *launching_ms):
+    """Return the causes with how long the CPU of each rank works in a step to launch."""
+    columns = ("rank", "decisive", "launching_least_ns", "launching_most_ns")
+    ranks = ((rank, str(rank == 0).lower(), ms * 1e6, ms * 1e6) for rank, ms in launching_ms)
+    table = Table(title="", columns=columns, rows=tuple(ranks))
+    return replace(found, tables=found.tables | {"ranks": table})
+
+
+@pytest.mark.parametrize(
+    ("own_ms", "since", "gain", "advice"),
+    [
+        # While rank 0 waits it launches as much as rank 1 does while its GPU is idle.
+        (60, "before the step", 30, "it begins its step 25 ms late, so that the cause comes bef"),
+        (60, "in the step", 30, "it may have begun late, as no part of its step is that much"),
+        (20, "in the step", 40, "40 ms more Python and dispatch than rank 0, in aten::sort."),
+        (20, "before the step", 40, "40 ms more Python and dispatch than rank 0."),
+    ],
+)
+def test_what_a_rank_launches_while_it_waits_is_no_difference(own_ms, since, gain, advice):
+    waits = {"gpu_computing": 40, "gpu_idle.python": 20, WAITING: 40}
+    late = {"gpu_computing": 10, "gpu_idle.python": 60}
+    about = {WAITING: ("", {"late_rank": 1})}
+    fell = [
+        (1, "host", since, "aten::sort", 25e6, 30e6),
+        (1, "device", "in the step", "gemm", 5e6, 5e6),
+        (0, "host", "in the step", "aten::mm", 9e6, 90e6),
+    ]
+    found = judged(
+        causes=with_launching(causes(waits, late=late, about=about), (0, own_ms), (1, 60)),
+        stragglers=Result(
+            tables={"causes": Table(title="", columns=LATE_COLUMNS, rows=tuple(fell))}
+        ),
+    )
+    (first, *_) = found.actions
+    assert first.gain_ms == pytest.approx(gain)
+    assert first.advice.startswith(f"Fix rank 1 first: {advice}")
+
+
+def test_ranks_that_come_last_in_turn_have_a_known_cause_in_common():
+    about = {WAITING: ("", {"late_rank": 1, "waiting_for_it_share": 0.4})}
+    late = {"gpu_computing": 60, "gpu_idle.blocked.cudaMalloc": 40}
+    found = on({"gpu_computing": 60, WAITING: 40}, late=late, about=about)
+    assert found.actions[0].advice == (
+        "Ranks come last in turn, each for at most 40% of the waiting: rank 1 has 40 ms more "
+        "CPU blocked in a call than rank 0, in cudaMalloc, as where GPU memory is full."
+    )
+
+
 @pytest.mark.parametrize(
     ("flops", "gain", "advice"),
     [
