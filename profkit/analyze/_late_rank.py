@@ -22,6 +22,7 @@ OF_SOME_RANKS = "the straggler of "
 STAGES = "is_of_stages"
 """Evidence on communication between ranks that send to one another, all of which were recorded."""
 
+_UNSEEN = "in which nothing was recorded"
 _ALLOCATING = ("cudaMalloc", "cudaFree", "hipMalloc", "hipFree")
 _COMPUTING = ("gpu_computing", "cpu_operators")
 _SENDING = ("send", "recv", "sendrecv")
@@ -172,9 +173,11 @@ def with_late_rank(
             more |= _late_host(int(late), known.stragglers)
             more |= _for_each_other(cause, theirs, rank)
             cause = replace(cause, evidence=cause.evidence | more)  # noqa: PLW2901
+            needed_ms, _ = known.launching_ms.get(rank, (0.0, 0.0))
             if late_rank(cause) == late:
                 cause = _with_more_work(cause, mine, rank, known.flops)  # noqa: PLW2901
-                cause = cause if did else _no_faster(cause, mine, theirs)  # noqa: PLW2901
+                needed_ms = needed_ms if did else max(needed_ms, _worked_ms(theirs))
+            cause = _no_faster(cause, mine, needed_ms)  # noqa: PLW2901
         found.append(cause)
     return found
 
@@ -319,7 +322,8 @@ def _more(
     title = names.title(above if _is_part(cause) else cause)
     where = row["title"] if _is_part(cause) else row["place"]
     where = where or (known.behind(row["rank"])[0] if cause in _ON_CPU else "")
-    words = f"{milliseconds(ms)} ms more {names.lower(title)} than rank {rank}"
+    what = _UNSEEN if cause.endswith(NOT_RECORDED) else names.lower(title)
+    words = f"{milliseconds(ms)} ms more {what} than rank {rank}"
     words = f"{words}, {inside(where)}" if where else words
     is_full = where in _ALLOCATING and BLOCKED in cause.split(".")
     return f"{words}, as where GPU memory is full" if is_full else words
@@ -333,12 +337,16 @@ def _begun_late(late: int, known: Compared) -> str:
     return f"it begins its step {milliseconds(late_ms)} ms late, so that the cause comes before it"
 
 
-def _no_faster(waiting: Cause, mine: Sequence[Cause], theirs: Iterable[Mapping[str, Any]]) -> Cause:
-    """Return the cause, of which that much is no gain as the late rank itself needs for a step."""
+def _worked_ms(rows: Sequence[Mapping[str, Any]]) -> float:
+    """Return what a rank needs for a step, by its causes: all but waiting for others."""
+    whole_ms = sum(row["ms_per_step"] for row in rows if "." not in row["id"])
+    return float(whole_ms - sum(row["ms_per_step"] for row in rows if row["id"] == WAITING))
+
+
+def _no_faster(waiting: Cause, mine: Sequence[Cause], needed_ms: float) -> Cause:
+    """Return the cause with a gain that leaves what is needed for a step."""
     own_ms = sum(cause.ms_per_step for cause in mine if "." not in cause.id)
-    work_ms = sum(row["ms_per_step"] for row in theirs if "." not in row["id"])
-    work_ms -= sum(row["ms_per_step"] for row in theirs if row["id"] == WAITING)
-    return replace(waiting, gain_ms=min(waiting.gain_ms, max(own_ms - work_ms, 0.0)))
+    return replace(waiting, gain_ms=min(waiting.gain_ms, max(own_ms - needed_ms, 0.0)))
 
 
 def _is_part(cause: str) -> bool:

@@ -75,8 +75,8 @@ CAST = Remedy(
     "https://docs.pytorch.org/docs/stable/amp.html",
 )
 LOSS = Remedy(
-    "Compute the loss over parts of the tokens (chunked or fused linear cross-entropy): "
-    "logits of all tokens at once do not fit.",
+    "Compute the loss over parts of the tokens (chunked or fused linear cross-entropy), so "
+    "that the logits of all are never there at once.",
     "https://docs.pytorch.org/torchtune/stable/generated/"
     "torchtune.modules.loss.LinearCrossEntropyLoss.html",
 )

@@ -21,6 +21,8 @@ _UNSURE = 0.5
 _MOSTLY = 0.5
 _GOING_ON = ("short_kernels", "too_few_workers")
 
+_WAITS = {Limiter.STRAGGLER: "as ranks wait", Limiter.WAITING: "as the step waits"}
+
 
 def worthwhile(
     spoken: Sequence[Cause],
@@ -95,9 +97,14 @@ def in_order(worth: Sequence[Action], limiter: Limiter) -> list[Action]:
     if ordered and ordered[0].gain_ms < most:
         largest = max(worth, key=lambda action: action.gain_ms)
         is_alike = order(ordered[0])[0] == order(largest)[0]
-        why = "as more certain than the next" if is_alike else f"as the step is {limiter}"
+        why = "as more certain than the next" if is_alike else _as_limited(limiter)
         ordered[0] = replace(ordered[0], title=f"{ordered[0].title} (first, {why})")
     return [*ordered, *alone]
+
+
+def _as_limited(limiter: Limiter) -> str:
+    """Return what limits the step, as a reason."""
+    return _WAITS.get(limiter, f"as the step is {limiter}")
 
 
 def with_those(
@@ -135,7 +142,7 @@ def after_waits(
     for one in ordered:
         in_vain = goes_on or (limiter is Limiter.CPU and now < _NO_LESS * one.gain_ms)
         (later if in_vain and names.limiter(one.cause) is Limiter.GPU else at_once).append(one)
-    then = f"(then, as the step is {limiter})" if at_once else ""
+    then = f"(then, {_as_limited(limiter)})" if at_once else ""
     return [*at_once, *(replace(one, title=f"{one.title} {then}".rstrip()) for one in later)]
 
 

@@ -4,6 +4,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from profkit.cli import program_end
@@ -66,8 +67,17 @@ def _show_files(paths: Sequence[Path], *, notes_only: bool) -> None:
     if others := "; ".join(other_kinds(paths, word)):
         _print([f"Shown are the files of kind {word}; not shown: {others}"])
     if not notes_only:
-        command = shlex.join(["profkit", "import", word, *map(str, used)])
+        command = shlex.join(["profkit", "import", word, *map(str, _in_short(used))])
         _print([f"All of it as a report: {command}"])
+
+
+def _in_short(files: Sequence[Path]) -> Sequence[Path]:
+    """Return the folder instead of several `files`, if it holds these alone."""
+    folder = files[0].parent
+    with suppress(OSError):  # what is in a folder may be readable, and not which files it has
+        if len(files) > 1 and {*files} == {*folder.iterdir()}:
+            return [folder]
+    return files
 
 
 def of_others(names: Sequence[str]) -> Iterator[str]:

@@ -437,6 +437,7 @@ def with_launching(found, *launching_ms):
         (60, "in the step", 30, "it may have begun late, as no part of its step is that much"),
         (20, "in the step", 40, "40 ms more Python and dispatch than rank 0, in aten::sort."),
         (20, "before the step", 40, "40 ms more Python and dispatch than rank 0."),
+        (75, "before the step", 25, "it begins its step 25 ms late"),  # so long it launches
     ],
 )
 def test_what_a_rank_launches_while_it_waits_is_no_difference(own_ms, since, gain, advice):
@@ -783,6 +784,9 @@ def test_what_helps_against_the_limiter_comes_before_a_larger_bound_elsewhere():
     found = on(times, matches=[match("gpu_computing", 55), match("gpu_idle.loading_data", 30)])
     assert (found.limiter, [one.gain_ms for one in found.actions]) == (Limiter.INPUT, [30, 55])
     assert found.actions[0].title.endswith(" (first, as the step is input-bound)")
+    waits = {"gpu_computing": 60, WAITING: 40}
+    ranks = on(waits, matches=[match("gpu_computing", 55), match(WAITING, 30)])
+    assert ranks.actions[0].title.endswith(" (first, as ranks wait)")
     busy = {"gpu_computing": 82, "gpu_idle.loading_data": 18}
     bound = on(busy, matches=[match("gpu_computing", 10), match("gpu_idle.loading_data", 18)])
     assert (bound.limiter, [one.gain_ms for one in bound.actions]) == (Limiter.GPU, [18, 10])

@@ -165,6 +165,17 @@ def test_all_files_that_were_read_are_to_be_imported(folder, capsys):
     assert last == "All of it as a report: profkit import trace rank0.json rank1.json"
 
 
+def test_ranks_that_have_a_folder_to_themselves_are_imported_as_that(folder, capsys):
+    (folder / "ranks").mkdir()
+    for rank in range(3):
+        write_trace(folder / f"ranks/rank{rank}.json", rank)
+    names = [f"ranks/rank{rank}.json" for rank in range(3)]
+    for given, words in ((names, "ranks"), (names[:2], "ranks/rank0.json ranks/rank1.json")):
+        assert main(["show", *given]) == 0
+        *_, last = capsys.readouterr().out.splitlines()
+        assert last == f"All of it as a report: profkit import trace {words}"
+
+
 def test_what_is_wrong_with_files_is_said_with_the_answer(folder, capsys):
     (folder / "traces").mkdir()
     write_trace(folder / "traces/rank0.json", 0)
