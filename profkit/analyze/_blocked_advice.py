@@ -7,6 +7,9 @@ from profkit.core.formatting import milliseconds
 from profkit.core.verdict import Cause
 
 _SYNC = re.compile(r"Synchronize|cudaMemcpy$|hipMemcpy|urEventWait|urQueueFinish")
+_OF_EVENT = re.compile(r"EventSynchronize")
+_NO_VALUES = "Avoid `.item()`, `.cpu()` and prints of GPU values"
+_LATER = "Wait for events, as those that time work, when the steps are over"
 _ALLOCATE = re.compile(r"[mM]alloc|[fF]ree$|FreeAsync|MemCreate|MemMap|MemSetAccess|MemUnmap|Host")
 _FREE = re.compile(r"^(?:cuda|hip)Free$")
 _LOAD = re.compile(r"Module|Library|Link|LaunchKernel|hipLaunch|FuncGetAttr|Stream.*Range|Create")
@@ -49,13 +52,8 @@ def blocked(cause: Cause) -> str:
     if _SYNC.search(call):
         operator = str(cause.evidence.get("operator", ""))
         made = f" made by `{operator}`" if operator else ""
-        return (
-            at_place(
-                cause,
-                f"Avoid `.item()`, `.cpu()` and prints of GPU values: {call}{made}",
-            )
-            + "."
-        )
+        less = _LATER if _OF_EVENT.search(call) else _NO_VALUES
+        return f"{at_place(cause, f'{less}: {call}{made}')}."
     if cause.evidence.get("first_launches", 1) == 0:
         return (
             f"{at_place(cause, f'`{call}` blocks')}, of kernels that ran before: the queue of "

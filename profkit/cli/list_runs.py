@@ -75,5 +75,9 @@ def _status(run: RunFolder) -> str:
     """Return how the captures of a run went, and its program if that failed all the same."""
     if any(map(was_cut_short, run.captures)):
         return "interrupted"
-    ended = exit_status(run.captures) if run.status == "ok" else 0
-    return f"ok, but exit status {ended}" if ended else run.status
+    if run.status != "ok":
+        return run.status
+    if ended := exit_status(run.captures):
+        return f"ok, but exit status {ended}"
+    # They are made after all captures, which an interrupt may have kept from being looked at.
+    return "ok" if any(run.path.glob("analyze/*.json")) else "ok, no results yet"

@@ -38,6 +38,10 @@ from profkit.process.forked import Forked
 _FOLDERS = ("results/runs", "results/selection", "results/logs", ".snakemake")
 _PERIOD_S = 0.2
 _TAIL = 30
+_DEFAULTS = (
+    "note: without overrides the example of profkit is run; a program of your own: profkit profile"
+    " -- python train.py\n"
+)
 _SIGNALS = 128
 """What a shell adds to the number of the signal that ended a command."""
 _TOTAL = re.compile(r"^total\s+(\d+)$")
@@ -99,6 +103,8 @@ def main(argv: Sequence[str]) -> int:
     add_loudness(parser)
     args = parser.parse_intermixed_args(own)
     where = cluster.options(args.on, args.cores) if args.on else ()
+    if not (args.overrides or args.quiet or Path("conf").is_dir()):
+        sys.stderr.write(_DEFAULTS)
     return produce(args.overrides, extra, args, where=where)
 
 
