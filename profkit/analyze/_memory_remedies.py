@@ -63,9 +63,12 @@ ATTENTION = Remedy(
     "https://docs.pytorch.org/docs/stable/generated/"
     "torch.nn.functional.scaled_dot_product_attention.html",
 )
-FORWARD_ONLY = Remedy(
+INFERENCE = (
     "For inference, `torch.inference_mode()` keeps none of the activations: no backward was "
-    "recorded. In training, use activation checkpointing (`torch.utils.checkpoint.checkpoint`).",
+    "recorded."
+)
+FORWARD_ONLY = Remedy(
+    f"{INFERENCE} In training, use activation checkpointing (`torch.utils.checkpoint.checkpoint`).",
     "https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad_mode.inference_mode.html",
 )
 CAST = Remedy(

@@ -10,6 +10,7 @@ from profkit.analyze._memory_remedies import (
     ATTENTION,
     CAST,
     FORWARD_ONLY,
+    INFERENCE,
     LOSS,
     OF_ATTENTION,
     OF_LOSS,
@@ -186,7 +187,9 @@ def _known_by_name(peak: _Peak) -> Iterator[tuple[int, str, Remedy]]:
     for lines, remedy in ((attention, ATTENTION), (loss, LOSS)):
         held = sum(line_bytes for _, line_bytes in lines)
         by_name = max(by_name, held)
-        yield held, lines[0][0] if lines else "", _with_share(remedy, "Such lines", held, peak)
+        said = _with_share(remedy, "Such lines", held, peak)
+        said = said if peak.is_training else said._replace(advice=f"{said.advice} {INFERENCE}")
+        yield held, lines[0][0] if lines else "", said
     activations = peak.contents.get("activations", 0)
     if not peak.is_training and by_name < _MUCH * activations:
         yield activations, peak.lines[0][0] if peak.lines else "", FORWARD_ONLY

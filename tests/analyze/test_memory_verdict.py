@@ -70,7 +70,11 @@ BACKWARD = "torch::autograd::Engine::evaluate_function"
 )
 def test_activations_of_a_recording_without_backward_may_be_those_of_inference(more, says):
     blocks = [*[block(60, 1)] * 20, *more]
-    assert verdict(snapshot(blocks, 2000)).advice.startswith(says)
+    advice = verdict(snapshot(blocks, 2000)).advice
+    assert advice.startswith(says)
+    # Where backward may have run it is only one of several things to do.
+    is_forward = "activation checkpointing" not in says
+    assert ("no backward was recorded" in advice) == is_forward
 
 
 def test_without_a_history_what_was_live_at_the_end_is_no_peak():
