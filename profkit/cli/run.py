@@ -315,13 +315,20 @@ def _print_outcome(
     logs = [path for path in output.failed_logs if path.is_file()]
     is_told = any(works_here or path.stat().st_size for path in logs)
     if status and not (is_told or is_full):
-        sys.stderr.writelines(f"  | {line}\n" for line in output.last_lines)
+        sys.stderr.writelines(f"{line}\n" for line in _as_said(output.last_lines))
         if any("--unlock" in line for line in output.last_lines):
             sys.stderr.write(
                 "a Snakemake that profkit did not start works in this folder, or was killed in it;"
                 " once none does: profkit run -- --unlock\n"
             )
     sys.stderr.writelines(f"{line}\n" for line in failed)
+
+
+def _as_said(lines: Sequence[str]) -> Sequence[str]:
+    """Return what Snakemake has said last, an error of profkit's own as all of these are."""
+    if [line.startswith("  hint: ") for line in lines] == [False, True]:
+        return [f"profkit: {lines[0]}", lines[1]]
+    return [f"  | {line}" for line in lines]
 
 
 def _answer(dag: Dag) -> Iterator[str]:

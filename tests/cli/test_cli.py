@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from profkit.cli import COMMANDS, main
+from profkit.cli import COMMANDS, main, run
 from profkit.cli.run import SnakemakeOutput, split
 
 
@@ -118,6 +118,8 @@ def test_where_an_error_stands_in_the_workflow_is_left_out():
         "another run works in this folder: process 7 on host",
         "  hint: wait for its end, or work in another folder",
     ]
+    assert run._as_said(heard.last_lines)[0].startswith("profkit: another run works")
+    assert run._as_said(["LockException:", "a lock"]) == ["  | LockException:", "  | a lock"]
 
 
 def test_a_manifest_gathers_what_the_captures_say(tmp_path, monkeypatch):
