@@ -1,11 +1,13 @@
 """What to do about communication that nothing hides: it depends on what is communicated."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
-from profkit.analyze._late_rank import STAGES
+from profkit.analyze._late_rank import STAGES, WAITING
+from profkit.analyze.division import gpu
 from profkit.analyze.division.communicated import NO_LIBRARY
 from profkit.core.formatting import milliseconds, size
-from profkit.core.verdict import Cause
+from profkit.core.verdict import Action, Cause, Confidence, Trust
 
 _MOSTLY = 0.5
 _SMALL_BYTES = 32 << 10
@@ -72,6 +74,7 @@ _OF_TENSOR_PARALLEL_CPUS = (
 _OF_BUFFERS = "Send it less often: of equal buffers with DDP `broadcast_buffers=False`."
 _OF_BARRIERS = "Take barriers out of the step: collectives wait for one another already."
 
+_BY_MARKS = " (a loop without an optimizer marks its steps with `profkit.step()`)"
 _SHARDING = ("FSDP", "ZeRO")
 _OF_SHARDED = ("allgather", "reduce_scatter")
 _ADVICE = {
@@ -123,6 +126,30 @@ def slow_link(evidence: Mapping[str, str | int | float | bool]) -> str:
     return (
         f"{size(sent)} take {milliseconds(fastest_ns / 1e6)} ms at best, {rate:.2g} GB/s: "
         "`NCCL_DEBUG=INFO` says over which link, which may be a slow one. "
+    )
+
+
+def without_ranks(action: Action, checks: Iterable[Trust], *, is_own: bool) -> Action:
+    """Return the action, one about communication with what ranks that are missing make doubtful."""
+    missing = [check.message for check in checks if check.check == "ranks" and not check.passed]
+    if not missing or not action.cause.startswith(gpu.EXPOSED):
+        return action
+    seen = missing[0].rstrip(".")
+    by_marks = _BY_MARKS if is_own else ""
+    doubt = f"{seen}: one of the others may be late, so record all of them{by_marks}."
+    if action.pattern or action.cause == WAITING:
+        return replace(action, advice=f"{action.advice} {doubt}", confidence=Confidence.LOW)
+    if is_mostly_waiting(action.evidence):
+        title, advice = "Waiting for a rank that was not recorded", f"{doubt} {action.advice}"
+        return replace(action, title=title, advice=advice, confidence=Confidence.LOW)
+    # What the fastest call takes is no waiting.
+    slow = slow_link(action.evidence)
+    rest = action.advice.removeprefix(slow)
+    return replace(
+        action,
+        title="Transfer, or waiting for a rank that was not recorded",
+        advice=f"{slow}{doubt} If it is transfer: {rest[:1].lower()}{rest[1:]}",
+        confidence=Confidence.LOW,
     )
 
 

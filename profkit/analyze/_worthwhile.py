@@ -21,6 +21,7 @@ _UNSURE = 0.5
 _MOSTLY = 0.5
 _GOING_ON = ("short_kernels", "too_few_workers")
 
+_OF_THE_CPU = (Limiter.CPU, Limiter.INPUT)
 _WAITS = {Limiter.STRAGGLER: "as ranks wait", Limiter.WAITING: "as the step waits"}
 
 
@@ -131,8 +132,8 @@ def after_waits(
     """Return actions, those last and said to come then that shorten what a GPU computes in vain.
 
     Where it mostly waits for launches or for workers, both of which go on meanwhile, or the CPU is
-    the limit and launches no sooner than it ends, it would only wait longer, until that is changed.
-    A profiler makes the CPU slower, so that no gain is less where the GPU is the limit.
+    the limit or loads, and launches no sooner than it ends, it would only wait longer, until that
+    is changed. A profiler makes the CPU slower, so that no gain is less where the GPU is the limit.
     """
     idle = next((cause.share for cause in causes if cause.id == gpu.IDLE), 0.0)
     goes_on = idle > _MOSTLY and bool(ordered) and _goes_on(ordered[0])
@@ -140,7 +141,7 @@ def after_waits(
     at_once: list[Action] = []
     later: list[Action] = []
     for one in ordered:
-        in_vain = goes_on or (limiter is Limiter.CPU and now < _NO_LESS * one.gain_ms)
+        in_vain = goes_on or (limiter in _OF_THE_CPU and now < _NO_LESS * one.gain_ms)
         (later if in_vain and names.limiter(one.cause) is Limiter.GPU else at_once).append(one)
     then = f"(then, {_as_limited(limiter)})" if at_once else ""
     return [*at_once, *(replace(one, title=f"{one.title} {then}".rstrip()) for one in later)]

@@ -13,7 +13,7 @@ from profkit.analyze._actions_of_patterns import (
     with_known_causes,
     with_places_elsewhere,
 )
-from profkit.analyze._communication_advice import is_mostly_waiting, slow_link
+from profkit.analyze._communication_advice import without_ranks
 from profkit.analyze._headline import (
     PER_STEP,
     PER_TRACED_STEP,
@@ -45,6 +45,7 @@ from profkit.analyze._worthwhile import (
 from profkit.analyze.base import Behaviour, Recordings, analysis
 from profkit.analyze.division import cpu, gpu, names
 from profkit.analyze.division.cpu_threads import PYTHON, START_UP
+from profkit.analyze.division.details import COVERS
 from profkit.analyze.division.periods import SINGLE_STEPS
 from profkit.analyze.division.profiler_overhead import OVERHEAD
 from profkit.analyze.division.trust import FAR_STEPS, MACHINE, of_machine
@@ -55,7 +56,7 @@ from profkit.core.verdict import Action, Cause, Confidence, Limiter, Trust, Verd
 
 _NS_PER_MS = 1e6
 _OF_RANKS = (Limiter.STRAGGLER, Limiter.COMMUNICATION)
-_BY_MARKS = " (a loop without an optimizer marks its steps with `profkit.step()`)"
+_COVERING = 0.9
 _STEADY_CHECKS = ("steps", "variation", MACHINE, FAR_STEPS)
 
 
@@ -207,7 +208,7 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     outside = [action for action in beside if is_most(action)]
     chosen = with_those(beside, chosen, step_ms, traced_ms)[: config.actions]
     is_own = others.step_ms > 0
-    chosen = [_no_surer(_without_ranks(one, doubts, is_own=is_own), confidence) for one in chosen]
+    chosen = [_no_surer(without_ranks(one, doubts, is_own=is_own), confidence) for one in chosen]
     outer, said_of_outer = of_time_outside(outside, step_ms)
     per = PER_TRACED_STEP if is_own and not overhead_ms else PER_STEP
     is_whole = any(missing.what == SINGLE_STEPS for missing in causes.abstentions)
@@ -318,32 +319,18 @@ def _limiter(
     long_ms = sum(
         stalls.get(name, 0.0) for name in {most, *(_OF_RANKS if most in _OF_RANKS else ())}
     )
-    is_long = computing not in times or long_ms >= config.stalled * whole
+    is_long = computing not in times or long_ms >= _stalled(mine, most, config) * whole
     return most if is_long else computing
 
 
-def _without_ranks(action: Action, checks: Iterable[Trust], *, is_own: bool) -> Action:
-    """Return the action, one about communication with what ranks that are missing make doubtful."""
-    missing = [check.message for check in checks if check.check == "ranks" and not check.passed]
-    if not missing or not action.cause.startswith(gpu.EXPOSED):
-        return action
-    seen = missing[0].rstrip(".")
-    by_marks = _BY_MARKS if is_own else ""
-    doubt = f"{seen}: one of the others may be late, so record all of them{by_marks}."
-    if action.pattern or action.cause == _late_rank.WAITING:
-        return replace(action, advice=f"{action.advice} {doubt}", confidence=Confidence.LOW)
-    if is_mostly_waiting(action.evidence):
-        title, advice = "Waiting for a rank that was not recorded", f"{doubt} {action.advice}"
-        return replace(action, title=title, advice=advice, confidence=Confidence.LOW)
-    # What the fastest call takes is no waiting.
-    slow = slow_link(action.evidence)
-    rest = action.advice.removeprefix(slow)
-    return replace(
-        action,
-        title="Transfer, or waiting for a rank that was not recorded",
-        advice=f"{slow}{doubt} If it is transfer: {rest[:1].lower()}{rest[1:]}",
-        confidence=Confidence.LOW,
-    )
+def _stalled(mine: Iterable[Cause], limiter: Limiter, config: Config) -> float:
+    """Return from which share of the step on a GPU that waits is limited by that.
+
+    Sooner by the CPU if most of what the GPU computes only covers that the CPU launches meanwhile.
+    """
+    shares = (float(one.evidence.get(COVERS, 0.0)) for one in mine if one.id == gpu.COMPUTING)
+    is_behind = limiter is Limiter.CPU and max(shares, default=0.0) >= _COVERING
+    return config.stalled / 2 if is_behind else config.stalled
 
 
 def _no_surer(action: Action, recording: Confidence) -> Action:

@@ -779,6 +779,16 @@ def test_kernels_are_shortened_after_many_launches_and_not_after_a_few_long_wait
     assert ("(then, as" in found.actions[1].title) == is_later
 
 
+@pytest.mark.parametrize(
+    ("idle", "covers", "limiter"),
+    [(15, 0.95, Limiter.CPU), (15, 0.5, Limiter.GPU), (9, 0.95, Limiter.GPU)],
+)
+def test_the_cpu_limits_sooner_where_computing_only_covers_what_it_launches(idle, covers, limiter):
+    about = {"gpu_computing": ("", {"only_hides_launching_share": covers})}
+    found = on({"gpu_computing": 100 - idle, "gpu_idle.python": idle}, about=about)
+    assert found.limiter is limiter
+
+
 def test_what_helps_against_the_limiter_comes_before_a_larger_bound_elsewhere():
     times = {"gpu_computing": 60, "gpu_idle.loading_data": 40}
     found = on(times, matches=[match("gpu_computing", 55), match("gpu_idle.loading_data", 30)])
@@ -1294,7 +1304,8 @@ def test_a_median_that_does_not_say_what_a_step_costs_is_said_to_be_one(times, i
     [
         ("python", 0.9, ["gpu_idle.python", "gpu_computing"]),
         ("python", 0.3, ["gpu_computing", "gpu_idle.python"]),
-        ("loading_data", 0.9, ["gpu_computing", "gpu_idle.loading_data"]),
+        ("loading_data", 0.9, ["gpu_idle.loading_data", "gpu_computing"]),
+        ("loading_data", 0.3, ["gpu_computing", "gpu_idle.loading_data"]),
     ],
 )
 def test_computing_that_ends_before_the_next_launch_is_shortened_last(idle, covers, order):
@@ -1303,8 +1314,8 @@ def test_computing_that_ends_before_the_next_launch_is_shortened_last(idle, cove
     matches = [match("gpu_computing", 60), match(f"gpu_idle.{idle}", 20)]
     found = on(times, about=about, matches=matches)
     assert [action.cause for action in found.actions] == order
-    is_later = "(then, as the step is CPU-bound)" in found.actions[-1].title
-    assert is_later == (idle == "python" and covers > 0.5)
+    is_later = f"(then, as the step is {found.limiter})" in found.actions[-1].title
+    assert is_later == (covers > 0.5)
     assert [action.gain_ms for action in found.actions if action.cause == "gpu_computing"] == [60]
 
 
