@@ -217,7 +217,8 @@ def _waited(rows: pd.DataFrame) -> pd.DataFrame:
     """Return `rows` with the time until the last rank came, and the time after.
 
     Where the ends of an exchange do not coincide, a rank went on waiting after the last one had
-    come: all but the time of the fastest of its kind and size was waiting. Where data goes one way,
+    come: all but the time of the fastest of its kind and size was waiting, as long as another one
+    was not done. Where data goes one way,
     the last rank that counts for another one is the last that came before that one was done.
     """
     by_meeting = rows.groupby("meeting")["arrival_ns"]
@@ -226,11 +227,27 @@ def _waited(rows: pd.DataFrame) -> pd.DataFrame:
     if (one_way := _are_one_way(rows)).any():
         latest[one_way] = _latest_before_end(rows[one_way])
     transfer = duration - np.minimum(latest - rows["arrival_ns"], duration)
-    transfer = transfer.mask(_are_apart(rows), np.minimum(transfer, _fastest(rows)))
+    if (apart := _are_apart(rows)).any():
+        alone = duration - np.maximum(latest, _others_end(rows)) + rows["arrival_ns"]
+        waited = np.maximum(np.minimum(transfer, _fastest(rows)), alone)
+        transfer = transfer.mask(apart, waited)
     # Of equals, the one of the lowest rank.
     last = np.zeros(len(rows), dtype=np.bool_)
     last[by_meeting.idxmax().to_numpy(np.int64)] = True
     return rows.assign(wait_ns=duration - transfer, transfer_ns=transfer, last=last)
+
+
+def _others_end(rows: pd.DataFrame) -> NDArray[np.int64]:
+    """Return when the last of the other ranks was done with the call of each row."""
+    end = (rows["arrival_ns"] + rows["end_ns"] - rows["start_ns"]).to_numpy(np.int64)
+    meeting = rows["meeting"].to_numpy(np.int64)
+    order = np.lexsort((end, meeting))
+    met, ended = meeting[order], end[order]
+    last = np.searchsorted(met, met, side="right") - 1
+    before = np.maximum(last - 1, np.searchsorted(met, met))
+    others = np.empty_like(end)
+    others[order] = ended[np.where(np.arange(len(met)) == last, before, last)]
+    return others
 
 
 def _latest_before_end(rows: pd.DataFrame) -> NDArray[np.int64]:

@@ -55,18 +55,23 @@ def test_clocks_are_put_side_by_side_by_the_ends():
 
 
 def test_exchanges_that_end_at_different_times_say_nothing_of_clocks():
-    """Of the rank that ends later all but the time of the fastest is waiting."""
-    late = {0: (0, 1, 0, 0, 5_000, 0, 4_000), 1: (1, 0, 0, 6_000, 0, 7_000, 0)}
-    given = [
-        call(rank, 10_000 * n, 10_000 * n + 20 + ns, "alltoall")
-        for rank in (0, 1)
-        for n, ns in enumerate(late[rank])
-    ]
-    matched = matched_collectives(frame(*given))
-    assert abs(matched.clocks["offset_ns"].iloc[1]) <= 1
-    assert matched.clocks["residual_ns"].max() <= 1
-    assert matched.rows["transfer_ns"].between(20, 21).all()
-    assert matched.rows["wait_ns"].sum() == 22_000
+    """Of a rank that ends later all but the time of the fastest is waiting, if others do so too.
+
+    What it does when all others are done is no waiting for them.
+    """
+    late = [(0, 1, 0, 0, 5_000, 0, 4_000), (1, 0, 0, 6_000, 0, 7_000, 0)]
+    late.append(tuple(map(max, *late)))
+    for size, waited in ((3, 44_000), (2, 0)):
+        given = [
+            call(rank, 10_000 * n, 10_000 * n + 20 + ns, "alltoall", group_size=size)
+            for rank in range(size)
+            for n, ns in enumerate(late[rank])
+        ]
+        matched = matched_collectives(frame(*given))
+        assert matched.clocks["offset_ns"].abs().max() <= 1
+        assert matched.clocks["residual_ns"].max() <= 1
+        assert matched.rows["transfer_ns"].between(20, 21).all() == (waited > 0)
+        assert matched.rows["wait_ns"].sum() == pytest.approx(waited, abs=100)
 
 
 def test_all_reduces_that_end_at_different_times_are_a_matter_of_clocks():
