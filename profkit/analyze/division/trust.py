@@ -25,6 +25,7 @@ _REPAIRED = {
     "overlaps": re.compile(r"ends? after the r|stands? in the file twice"),
     "odd times": re.compile(r"0 ns long|absurd"),
 }
+_FOREIGN = re.compile("^No PyTorch is seen")
 _AT_ONCE = re.compile(r"threads call the model at the same time")
 _WITHIN_STEP = re.compile(r"recording ended within it")
 _THINNED = re.compile(r"calls? of the runtime (?:is|are) in the file")
@@ -220,6 +221,8 @@ def _of_events(seen: Seen) -> Iterator[Trust]:
         silences = EVERYTHING if any(map(_OF_EVERY_STEP.search, cut)) else ()
         message = " ".join(cut[:2])
         yield Trust(check="cut off", passed=False, message=message, silences=silences)
+    if foreign := next(filter(_FOREIGN.search, notes), ""):
+        yield Trust(check="program", passed=False, message=foreign)
     if at_once := next(filter(_AT_ONCE.search, notes), ""):
         yield Trust(check="threads", passed=False, message=at_once)
     others = [note for note in notes if note not in cut]

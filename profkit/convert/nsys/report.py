@@ -1,5 +1,6 @@
 """The columns of one report, by what they are, whichever version exported them."""
 
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +21,7 @@ _PUSH_POP, _START_END = (59, 70), (60, 71)
 _MARKS, _DOMAIN = (34, 65), 75
 # As nsys 2023.4 exports what --python-sampling recorded: a mark for each sample, without its stack.
 _PYTHON_SAMPLES = "Python Backtrace"
+_OF_PYTORCH = re.compile(r"torch|python|\bat::|pt_main_thread|triton", re.IGNORECASE)
 _ASKING = tuple(f"cu{da}{what}" for da in ("da", "") for what in ("Launch", "Memcpy", "Memset"))
 """How calls begin that ask a GPU for work."""
 
@@ -186,6 +188,11 @@ class Report:
             elif len(calls):
                 why = "CUDA was traced, and either no GPU was used or the report was cut short"
             self.notes.append(f"The report holds no kernel, copy or set: {why}.")
+        elif self.strings and not any(map(_OF_PYTORCH.search, self.strings.values())):
+            self.notes.append(
+                "No PyTorch is seen in the report, and what is advised is for programs of PyTorch:"
+                " of others only the numbers hold."
+            )
         self._check_launches(calls)
         stated = self.store.ints("ANALYSIS_DETAILS", ["duration", "stopTime"])
         # Versions count the stop from the start of the recording, or of the machine.

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from profkit.analyze import python_hotspots
+from profkit.convert.nsys import convert
 from profkit.convert.nsys.report import Report
 from profkit.convert.nsys.store import opened
 from profkit.convert.nsys.tables import tables
@@ -22,6 +23,7 @@ from tests.convert.nsys.reports import (
     PID,
     STEPS,
     frames,
+    raw,
     thread,
 )
 
@@ -333,3 +335,18 @@ def test_parquet_files_give_the_same_tables(report, tmp_path):
     assert made[0][1] == made[1][1]
     for name, table in made[0][0].items():
         pd.testing.assert_frame_equal(table.to_pandas(), made[1][0][name].to_pandas())
+
+
+@pytest.mark.parametrize(
+    ("kernel", "is_pytorch"),
+    [
+        ("void at::native::vectorized_elementwise_kernel<4>", True),
+        ("triton_poi_fused_add_0", True),
+        ("vectorAdd(float const*, float const*, float*, int)", False),
+        ("gemm_at_once", False),
+    ],
+)
+def test_a_program_without_pytorch_is_said_to_be_one(report, tmp_path, kernel, is_pytorch):
+    path = report(kernels=[(*KERNEL[:2], kernel, *KERNEL[3:])], calls=[LAUNCH])
+    notes = convert.run(raw(path), tmp_path).notes
+    assert any(note.startswith("No PyTorch is seen") for note in notes) != is_pytorch
