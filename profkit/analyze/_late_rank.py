@@ -79,8 +79,8 @@ class Compared:
         ]
         waits: dict[str, float] = {}
         for row in rows:
-            inside = row["fell_behind_in"] if row["place"] == "host" else ""
-            key = BEFORE if row["since"] == BEFORE else f"{_IN}{inside}"
+            where = row["fell_behind_in"] if row["place"] == "host" else ""
+            key = BEFORE if row["since"] == BEFORE else f"{_IN}{where}"
             waits[key] = waits.get(key, 0.0) + row["caused_wait_ns"]
         most = max(waits, key=lambda key: waits[key], default="")
         if not waits or waits[most] < _MOST * sum(waits.values()):

@@ -122,6 +122,17 @@ def test_where_an_error_stands_in_the_workflow_is_left_out():
     assert run._as_said(["LockException:", "a lock"]) == ["  | LockException:", "  | a lock"]
 
 
+def test_who_gives_no_overrides_hears_what_is_run(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run, "produce", lambda *_, **__: 0)
+    for words, is_said in ((["run"], True), (["run", "batch=2"], False), (["run", "-q"], False)):
+        assert main(words) == 0
+        assert ("the example of profkit is run" in capsys.readouterr().err) == is_said
+    (tmp_path / "conf").mkdir()
+    assert main(["run"]) == 0
+    assert not capsys.readouterr().err
+
+
 def test_a_manifest_gathers_what_the_captures_say(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for repeat, cuda in enumerate(("12", "13")):

@@ -42,6 +42,7 @@ def test_runs_are_listed_with_what_there_is_of_each(folder, capsys):
     make_run(folder, "begun")
     make_run(folder, "a-crash", statuses=["ok"], exit_code=1)
     make_run(folder, "a-cut", statuses=["ok"], exit_code=1, interrupted=True)
+    make_run(folder, "a-start", statuses=["ok"])
     save_selection(("batch=2",), ["old"])
     assert main(["ls"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
@@ -50,7 +51,8 @@ def test_runs_are_listed_with_what_there_is_of_each(folder, capsys):
     assert lines[2][:-2] == ["*", "old", "2026-01-01", "10:00", "ok", "12.5", "ms"]
     assert lines[3][:6] == ["a-crash", "ok,", "but", "exit", "status", "1"]
     assert lines[4][:2] == ["a-cut", "interrupted"]
-    assert lines[5][:3] == ["begun", "not", "captured"]
+    assert lines[5][:5] == ["a-start", "ok,", "no", "results", "yet"]
+    assert lines[6][:3] == ["begun", "not", "captured"]
     assert main(["ls", "--json"]) == 0
     new, old, *_ = json.loads(capsys.readouterr().out)
     assert (new["run"], new["status"], new["step_time_ns"]) == ("new", "2 of 3 captures: oom", None)
@@ -64,7 +66,7 @@ def test_runs_are_listed_with_what_there_is_of_each(folder, capsys):
         "size_bytes": size_bytes,
     }
     assert main(["ls", "--quiet"]) == 0
-    assert capsys.readouterr().out == "new\nold\na-crash\na-cut\nbegun\n"
+    assert capsys.readouterr().out == "new\nold\na-crash\na-cut\na-start\nbegun\n"
 
 
 def test_a_folder_without_runs_says_how_to_make_one(capsys):
