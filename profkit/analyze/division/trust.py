@@ -221,8 +221,6 @@ def _of_events(seen: Seen) -> Iterator[Trust]:
         silences = EVERYTHING if any(map(_OF_EVERY_STEP.search, cut)) else ()
         message = " ".join(cut[:2])
         yield Trust(check="cut off", passed=False, message=message, silences=silences)
-    if foreign := next(filter(_FOREIGN.search, notes), ""):
-        yield Trust(check="program", passed=False, message=foreign)
     if at_once := next(filter(_AT_ONCE.search, notes), ""):
         yield Trust(check="threads", passed=False, message=at_once)
     others = [note for note in notes if note not in cut]
@@ -261,6 +259,8 @@ def _of_events(seen: Seen) -> Iterator[Trust]:
             ),
             silences=_without_known(seen),
         )
+    if foreign := next(filter(_FOREIGN.search, notes), ""):
+        yield Trust(check="program", passed=False, message=foreign)
     yield from _of_sides(seen)
 
 

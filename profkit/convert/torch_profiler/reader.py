@@ -111,7 +111,7 @@ class Reader:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             if _CUT_OFF in str(error):
                 raise InputError(
-                    f"{self.path}: cut off after {len(text)} bytes, before its list of events",
+                    f"{self.path}: cut off before the first event, after {len(text)} bytes",
                     hint="the process may have died while it wrote; run the capture again",
                 ) from None
         raise InputError(

@@ -195,7 +195,7 @@ def test_text_that_is_not_utf8_is_replaced(trace):
         (b"\x0a\x0bplugin", "neither JSON nor gzip"),
         (b"hello", "neither JSON nor gzip"),
         (b'{"nodes": []}', "JSON without `traceEvents`"),
-        (b'{"schemaVersion": 1, "devicePr', "cut off after 30 bytes, before its list of events"),
+        (b'{"schemaVersion": 1, "devicePr', "cut off before the first event, after 30 bytes"),
         (b'{"text": "\\"traceEvents\\": ["}', "JSON without `traceEvents`"),
     ],
 )
