@@ -67,7 +67,7 @@ def write_page(path):
 
 def write_report(path):
     calls = [(0, 9_000, "cudaLaunchKernel", 1, 77)]
-    written(path, kernels=[(1_000, 9_000, "gemm", 1, 77, 0)], calls=calls)
+    written(path, kernels=[(1_000, 9_000, "at::gemm", 1, 77, 0)], calls=calls)
 
 
 WRITERS = {
