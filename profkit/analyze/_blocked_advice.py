@@ -9,7 +9,7 @@ from profkit.core.verdict import Cause
 _SYNC = re.compile(r"Synchronize|cudaMemcpy$|hipMemcpy|urEventWait|urQueueFinish")
 _OF_EVENT = re.compile(r"EventSynchronize")
 _NO_VALUES = "Avoid `.item()`, `.cpu()` and prints of GPU values"
-_LATER = "Wait for events, as those that time work, when the steps are over"
+_LATER = "Wait for events, such as those for timing, after the steps"
 _ALLOCATE = re.compile(r"[mM]alloc|[fF]ree$|FreeAsync|MemCreate|MemMap|MemSetAccess|MemUnmap|Host")
 _FREE = re.compile(r"^(?:cuda|hip)Free$")
 _LOAD = re.compile(r"Module|Library|Link|LaunchKernel|hipLaunch|FuncGetAttr|Stream.*Range|Create")

@@ -334,7 +334,7 @@ def _begun_late(late: int, known: Compared) -> str:
     late_ms = known.behind(late)[1]
     if not late_ms:
         return "it may have begun late, as no part of its step is that much longer"
-    return f"it begins its step {milliseconds(late_ms)} ms late, so that the cause comes before it"
+    return f"it was {milliseconds(late_ms)} ms late before its step began"
 
 
 def _worked_ms(rows: Sequence[Mapping[str, Any]]) -> float:

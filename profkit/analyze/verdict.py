@@ -57,6 +57,8 @@ from profkit.core.verdict import Action, Cause, Confidence, Limiter, Trust, Verd
 _NS_PER_MS = 1e6
 _OF_RANKS = (Limiter.STRAGGLER, Limiter.COMMUNICATION)
 _COVERING = 0.9
+"""Share of GPU computing that only covers launching, from which on the CPU is no longer ahead."""
+
 _STEADY_CHECKS = ("steps", "variation", MACHINE, FAR_STEPS)
 
 

@@ -40,6 +40,7 @@ class ProgramLink:
     ended_by: int = 0
     """The number of the signal, 0 if there was none."""
     ended_s: float = 0.0
+    """When that signal came, by `time.monotonic`."""
     printed: bytearray = field(default_factory=bytearray)
     lock: threading.Lock = field(default_factory=threading.Lock)
 

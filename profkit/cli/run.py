@@ -39,7 +39,7 @@ _FOLDERS = ("results/runs", "results/selection", "results/logs", ".snakemake")
 _PERIOD_S = 0.2
 _TAIL = 30
 _DEFAULTS = (
-    "note: without overrides the example of profkit is run; a program of your own: profkit profile"
+    "note: no overrides are given, so profkit's example is run; your own program: profkit profile"
     " -- python train.py\n"
 )
 _SIGNALS = 128

@@ -42,8 +42,8 @@ def repeated(runs: Iterable[Run], tools: Mapping[str, ToolPlan]) -> Iterator[str
     captures = sum(tools[name].repeats for name in names)
     if captures > 1:
         yield (
-            f"the script runs once for each of the {captures} captures: each time it writes its"
-            " files, such as checkpoints, and asks what it asks for"
+            f"the script runs once for each of the {captures} captures: it writes its files,"
+            " such as checkpoints, and asks for input each time"
         )
 
 

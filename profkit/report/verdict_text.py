@@ -349,7 +349,7 @@ _IN_SHORT = {
     "GPU work": "the GPU work of most launches was not recorded",
     "machine": "the machine was busy",
     "cores": "more threads than cores",
-    "program": "no PyTorch is seen",
+    "program": "no PyTorch was found",
     "threads": "threads call the model at the same time",
     "stacks": "recording Python stacks slows the CPU",
     "profiler overhead": "steps differ with the profiler",

@@ -218,8 +218,8 @@ def _waited(rows: pd.DataFrame) -> pd.DataFrame:
 
     Where the ends of an exchange do not coincide, a rank went on waiting after the last one had
     come: all but the time of the fastest of its kind and size was waiting, as long as another one
-    was not done. Where data goes one way,
-    the last rank that counts for another one is the last that came before that one was done.
+    was not done. Where data goes one way, the last rank that counts for another one is the last
+    that came before that one was done.
     """
     by_meeting = rows.groupby("meeting")["arrival_ns"]
     latest = by_meeting.transform("max").to_numpy(np.int64, copy=True)
@@ -229,8 +229,7 @@ def _waited(rows: pd.DataFrame) -> pd.DataFrame:
     transfer = duration - np.minimum(latest - rows["arrival_ns"], duration)
     if (apart := _are_apart(rows)).any():
         alone = duration - np.maximum(latest, _others_end(rows)) + rows["arrival_ns"]
-        waited = np.maximum(np.minimum(transfer, _fastest(rows)), alone)
-        transfer = transfer.mask(apart, waited)
+        transfer = transfer.mask(apart, np.minimum(transfer, _fastest(rows)).clip(lower=alone))
     # Of equals, the one of the lowest rank.
     last = np.zeros(len(rows), dtype=np.bool_)
     last[by_meeting.idxmax().to_numpy(np.int64)] = True

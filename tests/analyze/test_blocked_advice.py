@@ -11,7 +11,7 @@ from profkit.core.verdict import Cause
     [
         ("cudaStreamSynchronize", "Avoid `.item()`, `.cpu()` and prints of GPU values: "),
         ("urEventWait", "Avoid `.item()`, `.cpu()` and prints of GPU values: "),
-        ("cudaEventSynchronize", "Wait for events, as those that time work, when the steps are"),
+        ("cudaEventSynchronize", "Wait for events, such as those for timing, after the steps: "),
     ],
 )
 def test_what_waits_for_an_event_is_no_value_that_is_read(call, advice):

@@ -101,7 +101,7 @@ CASES = {
     "ends": ({"matched": matched(1000, 5 * MS), "is_one_host": True}, WAITING),
     "machine": ({"recordings": {"x": Recording(warnings=("other processes took 20 %",))}}, ()),
     "cores": ({"queued": 0.5}, ()),
-    "program": (noted("No PyTorch is seen in the report."), ()),
+    "program": (noted("PyTorch was not found in the report: etc."), ()),
     "threads": (noted(AT_ONCE), ()),
     "profiler overhead": (slowed(1.11), ()),
     "other steps": (slowed(0.3), ()),

@@ -433,11 +433,11 @@ def with_launching(found, *launching_ms):
     ("own_ms", "since", "gain", "advice"),
     [
         # While rank 0 waits it launches as much as rank 1 does while its GPU is idle.
-        (60, "before the step", 30, "it begins its step 25 ms late, so that the cause comes bef"),
+        (60, "before the step", 30, "it was 25 ms late before its step began."),
         (60, "in the step", 30, "it may have begun late, as no part of its step is that much"),
         (20, "in the step", 40, "40 ms more Python and dispatch than rank 0, in aten::sort."),
         (20, "before the step", 40, "40 ms more Python and dispatch than rank 0."),
-        (75, "before the step", 25, "it begins its step 25 ms late"),  # so long it launches
+        (75, "before the step", 25, "it was 25 ms late before"),  # so long it launches
     ],
 )
 def test_what_a_rank_launches_while_it_waits_is_no_difference(own_ms, since, gain, advice):

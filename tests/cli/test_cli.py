@@ -127,7 +127,7 @@ def test_who_gives_no_overrides_hears_what_is_run(monkeypatch, tmp_path, capsys)
     monkeypatch.setattr(run, "produce", lambda *_, **__: 0)
     for words, is_said in ((["run"], True), (["run", "batch=2"], False), (["run", "-q"], False)):
         assert main(words) == 0
-        assert ("the example of profkit is run" in capsys.readouterr().err) == is_said
+        assert ("profkit's example is run" in capsys.readouterr().err) == is_said
     (tmp_path / "conf").mkdir()
     assert main(["run"]) == 0
     assert not capsys.readouterr().err

@@ -54,8 +54,8 @@ def test_what_a_script_repeats_in_each_capture_is_said_once():
     of_train = run({"workload": {"name": "train"}}, plans)
     (note,) = repeated([of_script, of_script, of_train], plans)
     assert note == (
-        "the script runs once for each of the 8 captures: each time it writes its files, such as"
-        " checkpoints, and asks what it asks for"
+        "the script runs once for each of the 8 captures: it writes its files, such as"
+        " checkpoints, and asks for input each time"
     )
     assert list(repeated([of_train], plans)) == []
     assert list(repeated([run({"imported": "trace"}, plans)], plans)) == []

@@ -77,20 +77,22 @@ def of_threads(rank: RecordedRank, within: Intervals, threads: Iterable[int]) ->
     own = np.zeros(len(rank.ops), dtype=np.int64)
     left, rows = _near(rank.ops, within), [rank.op_threads == thread for thread in threads]
     rows = [on_thread for on_thread in rows if on_thread.any()]
-    others = ~_only_names(rank.ops) if len(rows) > 1 else None
-    for on_thread in rows if others is not None else ():
-        covered = union_of_rows(rank.ops, on_thread & others)
+    if len(rows) == 1:  # as mostly without a GPU: nothing can be hidden
+        _charge(rank, own, rows[0], left)
+        return own
+    named = _only_names(rank.ops)
+    for on_thread in rows:
+        covered = union_of_rows(rank.ops, on_thread & ~named)
         _charge(rank, own, on_thread, intervals.intersection(left, covered))
         left = intervals.difference(left, covered)
-    for number, on_thread in enumerate(rows):
-        named = on_thread if others is None else on_thread & ~others
-        _charge(rank, own, named, left)
-        if number + 1 < len(rows):
-            left = intervals.difference(left, union_of_rows(rank.ops, named))
+    for ranges in (on_thread & named for on_thread in rows):
+        _charge(rank, own, ranges, left)
+        left = intervals.difference(left, union_of_rows(rank.ops, ranges))
     return own
 
 
 def _only_names(ops: pd.DataFrame) -> NDArray[np.bool_]:
+    """Tell which rows are ranges that neither compute, nor load, nor communicate."""
     is_range = (ops["kind"] == "annotation").to_numpy()
     return is_range & ~matching(ops["name"], (*COMPILED, *COMMUNICATING, *LOADING))
 

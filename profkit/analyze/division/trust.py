@@ -25,7 +25,7 @@ _REPAIRED = {
     "overlaps": re.compile(r"ends? after the r|stands? in the file twice"),
     "odd times": re.compile(r"0 ns long|absurd"),
 }
-_FOREIGN = re.compile("^No PyTorch is seen")
+_FOREIGN = re.compile("^PyTorch was not found")
 _AT_ONCE = re.compile(r"threads call the model at the same time")
 _WITHIN_STEP = re.compile(r"recording ended within it")
 _THINNED = re.compile(r"calls? of the runtime (?:is|are) in the file")

@@ -184,14 +184,14 @@ class Report:
         if not len(self.working_pids):
             why = "CUDA was not recorded"
             if any(name.startswith(_ASKING) for name in self.named(columns["nameId"])):
-                why = "the program asked a GPU for some, but what that did was not recorded"
+                why = "CUDA calls were recorded, but not the work of the GPU"
             elif len(calls):
                 why = "CUDA was traced, and either no GPU was used or the report was cut short"
             self.notes.append(f"The report holds no kernel, copy or set: {why}.")
         elif self.strings and not any(map(_OF_PYTORCH.search, self.strings.values())):
             self.notes.append(
-                "No PyTorch is seen in the report, and what is advised is for programs of PyTorch:"
-                " of others only the numbers hold."
+                "PyTorch was not found in the report: the advice is for programs of PyTorch, the"
+                " numbers hold for any."
             )
         self._check_launches(calls)
         stated = self.store.ints("ANALYSIS_DETAILS", ["duration", "stopTime"])

@@ -26,7 +26,7 @@ def raw(path, rank=0, repeat=0):
 def frames(path, folder):
     made = convert.run(raw(path), folder)
     # What stands for a report here has no word of Python or PyTorch.
-    notes = [note for note in made.notes if not note.startswith("No PyTorch is seen")]
+    notes = [note for note in made.notes if not note.startswith("PyTorch was not found")]
     return {name: table.to_pandas() for name, table in made.tables.items()}, notes
 
 

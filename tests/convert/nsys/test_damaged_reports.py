@@ -96,8 +96,8 @@ def test_an_empty_report_gives_empty_tables(report, tmp_path):
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("cudaLaunchKernel_v7000", "asked a GPU for some, but what that did was not recorded."),
-        ("cudaMemcpy_v3020", "asked a GPU for some, but what that did was not recorded."),
+        ("cudaLaunchKernel_v7000", "CUDA calls were recorded, but not the work of the GPU."),
+        ("cudaMemcpy_v3020", "CUDA calls were recorded, but not the work of the GPU."),
         ("cudaGetDevice_v3020", "traced, and either no GPU was used or the report was cut short."),
     ],
 )

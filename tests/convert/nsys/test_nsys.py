@@ -349,4 +349,4 @@ def test_parquet_files_give_the_same_tables(report, tmp_path):
 def test_a_program_without_pytorch_is_said_to_be_one(report, tmp_path, kernel, is_pytorch):
     path = report(kernels=[(*KERNEL[:2], kernel, *KERNEL[3:])], calls=[LAUNCH])
     notes = convert.run(raw(path), tmp_path).notes
-    assert any(note.startswith("No PyTorch is seen") for note in notes) != is_pytorch
+    assert any(note.startswith("PyTorch was not found") for note in notes) != is_pytorch
