@@ -46,6 +46,7 @@ _TUNING = "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"
 _FSDP = "https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html"
 _GRAPHS = "https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs"
 _MEMORY = "https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management"
+_MANAGED = "https://docs.nvidia.com/cuda/cuda-c-programming-guide/#unified-memory-programming"
 _DDP = "https://docs.pytorch.org/docs/stable/notes/ddp.html"
 _DATA = "https://docs.pytorch.org/docs/stable/data.html"
 
@@ -268,6 +269,17 @@ _RULES = (
         advice=lambda cause: at_place(cause, "Keep results on the GPU, copy fewer of them") + ".",
         least=0.03,
         source=_TUNING,
+    ),
+    _Rule(
+        cause=re.compile(r"exposed_copies\.UVM .*$"),
+        title="Managed memory that moves as it is touched",
+        advice=lambda _: (
+            "Prefetch it to where it is used next (`cudaMemPrefetchAsync`), or keep it on the GPU "
+            "and copy at once what the CPU needs: each page that is missing stops the GPU or the "
+            "CPU."
+        ),
+        least=0.03,
+        source=_MANAGED,
     ),
     _Rule(
         cause=re.compile(r"(?:.*\.)?garbage_collection$"),

@@ -23,6 +23,7 @@ from profkit.analyze._headline import (
     of_time_outside,
 )
 from profkit.analyze._memory_growth import with_growth
+from profkit.analyze._other_programs import PROGRAM, in_general, named
 from profkit.analyze._record_more import record_more
 from profkit.analyze._uneven_steps import (
     beside_steps,
@@ -188,8 +189,9 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     found = with_known_causes(fitting(matches, failed, mine), mine)
     mine = with_places_elsewhere(mine, found)
     unsure = (config.small_if_busy if MACHINE in failed else config.small) * traced_ms
-    worth = worthwhile(spoken, found, config.small * traced_ms, unsure)
-    worth = not_said_beside(worth, unprofiled)
+    worth = not_said_beside(worthwhile(spoken, found, config.small * traced_ms, unsure), unprofiled)
+    if PROGRAM in failed:
+        mine, worth = named(mine), [*in_general(worth)]
     spread = [action for action in worth if action.in_steps]
     said = frozenset(cause.id for cause in spoken)
     limiter = _limiter(mine, said, typical, spread, config)
@@ -207,11 +209,10 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     confidence = _confidence(checks)
     doubts = () if _late_rank.is_last_recorded(others.ranks.stragglers, rows) else checks
     step_ms = others.step_ms or traced_ms
-    outside = [action for action in beside if is_most(action)]
     chosen = with_those(beside, chosen, step_ms, traced_ms)[: config.actions]
     is_own = others.step_ms > 0
     chosen = [_no_surer(without_ranks(one, doubts, is_own=is_own), confidence) for one in chosen]
-    outer, said_of_outer = of_time_outside(outside, step_ms)
+    outer, said_of_outer = of_time_outside([*filter(is_most, beside)], step_ms)
     per = PER_TRACED_STEP if is_own and not overhead_ms else PER_STEP
     is_whole = any(missing.what == SINGLE_STEPS for missing in causes.abstentions)
     return Verdict(

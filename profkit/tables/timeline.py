@@ -82,7 +82,7 @@ TABLES = {
         OP,
         STEP,
         ("size_bytes", INT, "Bytes moved or set, for copies and sets."),
-        ("copy_kind", TEXT, "Direction of a copy: HtoD, DtoH, DtoD or PtoP, when known."),
+        ("copy_kind", TEXT, "Direction: HtoD, DtoH, DtoD, PtoP; with UVM of managed memory."),
         ("grid", TEXT, "Grid of a launch as a JSON list without white space."),
         ("block", TEXT, "Block of a launch as a JSON list without white space."),
         ("registers", SMALL, "Registers per thread."),

@@ -171,6 +171,23 @@ def test_weights_that_are_copied_to_the_gpu_are_no_inputs(above, size_bytes, nam
     assert found[f"exposed_copies.{name}"] == 500
 
 
+def test_pages_that_move_when_they_are_touched_are_no_copies_that_a_call_makes():
+    moves = {"kind": "copy", "copy_kind": "UVM DtoH"}
+    # A fault is handled within 100 us; what comes later is the program's own work.
+    migrations = [
+        kernel(0, start, start + 10, "Memcpy UVM DtoH", **moves) for start in (100, 150, 400)
+    ]
+    rows = {
+        "steps": [step(0, 1000)],
+        "cpu_ops": [op(0, 0, 1000)],
+        "kernels": [kernel(1, 0, 100), *migrations],
+        "runtime_calls": [call(1, 0, 10)],
+    }
+    found = divided(**rows)
+    assert times(found)["exposed_copies.UVM DtoH"] == 60 + 10
+    assert "launches" not in {row["check"] for row in found.tables["trust"].records()}
+
+
 def test_copies_in_several_modules_are_of_their_weights():
     moved = {"kind": "copy", "copy_kind": "HtoD", "size_bytes": 4 << 20}
     for modules, name in ((("a", "b"), "HtoD_of_weights"), (("a", "a"), "HtoD")):

@@ -7,6 +7,9 @@ from numpy.typing import NDArray
 from profkit.analyze.shared import calltree
 from profkit.analyze.shared.glob_match import matching, texts
 
+MIGRATIONS = "UVM "
+"""How the directions begin of pages of managed memory, which move when they are touched."""
+
 _LEAST_BYTES = 1 << 20
 _SHARDED = ("*FSDP::*", "*FullyShardedDataParallel*")
 _FEWEST_MODULES = 2

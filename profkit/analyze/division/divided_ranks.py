@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.analyze.division import communicated, cpu, gpu, kept_ops
+from profkit.analyze.division.copies import MIGRATIONS
 from profkit.analyze.division.long_steps import are_in_long_steps
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.periods import Periods
@@ -40,7 +41,7 @@ _QUEUED_NS = 10**6
 _MOST_LOST = 0.1
 _BUSY_MEANWHILE = 0.01
 _STREAM = (*WHERE, "device", "stream")
-_OF_KERNELS = (*_STREAM, "step", "start_ns", "end_ns", "correlation")
+_OF_KERNELS = (*_STREAM, "step", "start_ns", "end_ns", "correlation", "copy_kind")
 
 
 def divided(
@@ -280,7 +281,8 @@ def _with_launches(
     launched = launches(kernels, calls)
     is_placed = ~_misplaced(kernels, launched)
     rows, launched = filtered(kernels, is_placed), filtered(launched, is_placed)
-    lost = (launched["call"].to_numpy() < 0) & ~_launched_before(rows, launched)
+    moves_alone = matching(rows["copy_kind"], (f"{MIGRATIONS}*",))
+    lost = (launched["call"].to_numpy() < 0) & ~_launched_before(rows, launched) & ~moves_alone
     counts = {
         "kernels": len(rows),
         "misplaced": len(kernels) - len(rows),

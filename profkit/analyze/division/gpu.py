@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from profkit.analyze._gaps import Gaps, gaps, with_edges
 from profkit.analyze.division import cpu_threads
 from profkit.analyze.division.communicated import on_gpu
+from profkit.analyze.division.copies import MIGRATIONS
 from profkit.analyze.division.late_launches import covered_by_launching
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.recorded_rank import RecordedRank
@@ -19,6 +20,8 @@ EXPOSED = "exposed_communication"
 IN_GRAPH = "in_graph"
 """Idle time of a GPU that works on a CUDA graph, of which not all kernels were recorded."""
 _LAUNCH_NS = 20_000
+_FAULT_NS = 100_000
+"""The GPU and the driver take 20 to 50 us from one fault of a page to the next."""
 _HOLE_NS = 100_000
 _MOST_HOLES = 0.1
 
@@ -30,7 +33,8 @@ def divide(rank: RecordedRank) -> Partition:
     time.take(COMPUTING, spans[kind == "compute"])
     _divide_communication(rank, time, on_gpu(rank))
     for name, rows in _copies(rank).items():
-        time.take(f"exposed_copies.{name}", spans[rows])
+        moved = _without_faults(spans[rows]) if name.startswith(MIGRATIONS) else spans[rows]
+        time.take(f"exposed_copies.{name}", moved)
     time.take("exposed_sets", spans[kind == "set"])
     _divide_idle(rank, time)
     return time
@@ -53,6 +57,14 @@ def _divide_communication(rank: RecordedRank, time: Partition, spans: Intervals)
 def _copies(rank: RecordedRank) -> dict[str, NDArray[np.bool_]]:
     names = rank.copy_names
     return {str(name): names == name for name in dict.fromkeys(names) if name}
+
+
+def _without_faults(spans: Intervals) -> Intervals:
+    """Return migrations that follow one another as one: between them the next fault is handled."""
+    spans = intervals.union(spans)
+    follows = spans[1:, 0] - spans[:-1, 1] <= _FAULT_NS
+    begins, ends = (np.flatnonzero(np.r_[edge]) for edge in ((True, ~follows), (~follows, True)))
+    return np.column_stack((spans[begins, 0], spans[ends, 1]))
 
 
 def _divide_idle(rank: RecordedRank, time: Partition) -> None:

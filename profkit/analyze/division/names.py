@@ -30,6 +30,8 @@ _TITLES = {
     "not_started": "Launched but not started",
     gpu.IN_GRAPH: "Missing in CUDA graphs",
     "not_recorded": "Not recorded",
+    "UVM HtoD": "Managed memory that moves to the GPU",
+    "UVM DtoH": "Managed memory that moves to the CPU",
     "waiting": "Waiting for other ranks",
     "transfer": "Transfer",
     "waiting_or_transfer": "Waiting or transfer",

@@ -34,7 +34,7 @@ _LAUNCHING = re.compile(
     r"(?:cuda|cu|hip)(?:(?:Ext)?(?:Module)?Launch(?:Cooperative)?Kernel|Memcpy|Memset)",
     re.IGNORECASE,
 )
-_COPY_KIND = re.compile(r"\b([HDPM])(?:to|2)([HDPM])\b")
+_COPY_KIND = re.compile(r"(\bUVM )?\b([HDPM])(?:to|2)([HDPM])\b")
 
 
 def names_communication(kernel: str) -> bool:
@@ -82,4 +82,5 @@ def copy_direction(text: str) -> str:
     XPUs write ``M2D``: M is CPU memory that SYCL did not allocate.
     """
     found = _COPY_KIND.search(text)
-    return "to".join(found.groups()).replace("M", "H") if found else ""
+    managed, *ends = found.groups("") if found else ("",)
+    return managed + "to".join(ends).replace("M", "H")

@@ -114,7 +114,7 @@ class Faults:
         on_device = [np.isin(read[end], _DEVICE_KINDS) for end in ("srcKind", "dstKind")]
         wrong = np.zeros(len(read["copyKind"]), dtype=np.bool_)
         for number, direction in COPY_DIRECTIONS.items():
-            ends = direction.replace("P", "D").split("to")
+            ends = direction.removeprefix("UVM ").replace("P", "D").split("to")
             for place, end in enumerate(ends):
                 other = on_host[place] if end == "D" else on_device[place]
                 wrong |= (read["copyKind"] == number) & other

@@ -18,11 +18,13 @@ COPY_DIRECTIONS = {
     8: "DtoD",
     9: "HtoH",
     10: "PtoP",
-    11: "HtoD",
-    12: "DtoH",
-    13: "DtoD",
+    11: "UVM HtoD",
+    12: "UVM DtoH",
+    13: "UVM DtoD",
 }
-"""Direction of a copy by CUPTI's number; an array of CUDA is memory of the device."""
+"""Direction of a copy by CUPTI's number; an array of CUDA is memory of the device.
+
+UVM is managed memory, whose pages move to where they are used: no call copies them."""
 
 MEMORY_KINDS = {
     0: "Pageable",

@@ -21,7 +21,9 @@ _PUSH_POP, _START_END = (59, 70), (60, 71)
 _MARKS, _DOMAIN = (34, 65), 75
 # As nsys 2023.4 exports what --python-sampling recorded: a mark for each sample, without its stack.
 _PYTHON_SAMPLES = "Python Backtrace"
-_OF_PYTORCH = re.compile(r"torch|python|\bat::|pt_main_thread|triton", re.IGNORECASE)
+_OF_PYTORCH = re.compile(
+    r"\b(?:at|aten|c10|c10d)::|libtorch|torch/(?:lib|_C|csrc)|pt_main_thread|\btriton_"
+)
 _ASKING = tuple(f"cu{da}{what}" for da in ("da", "") for what in ("Launch", "Memcpy", "Memset"))
 """How calls begin that ask a GPU for work."""
 
@@ -188,10 +190,10 @@ class Report:
             elif len(calls):
                 why = "CUDA was traced, and either no GPU was used or the report was cut short"
             self.notes.append(f"The report holds no kernel, copy or set: {why}.")
-        elif self.strings and not any(map(_OF_PYTORCH.search, self.strings.values())):
+        elif self.strings and not any(map(_is_of_pytorch, self.strings.values())):
             self.notes.append(
-                "PyTorch was not found in the report: the advice is for programs of PyTorch, the"
-                " numbers hold for any."
+                "PyTorch was not found in the report: nothing is advised that only its programs can"
+                " do."
             )
         self._check_launches(calls)
         stated = self.store.ints("ANALYSIS_DETAILS", ["duration", "stopTime"])
@@ -296,3 +298,8 @@ def pid_of(global_id: Ints) -> Ints:
 def tid_of(global_tid: Ints) -> Ints:
     """Return the thread in a ``globalTid``; -1 if there is none."""
     return np.where(global_tid < 0, -1, global_tid & _LOW)
+
+
+def _is_of_pytorch(text: str) -> bool:
+    """Tell whether only a program of PyTorch has this text: variables of a shell name much else."""
+    return "\0" not in text and _OF_PYTORCH.search(text) is not None

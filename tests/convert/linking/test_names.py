@@ -73,6 +73,7 @@ def test_compute_is_not_communication(kernel):
         ("Memcpy M2D (MEMORY(Unknown) -> DEVICE)", "HtoD"),
         ("Memcpy D2M (DEVICE -> MEMORY(Unknown))", "DtoH"),
         ("Memcpy S2D (SHARED -> DEVICE)", ""),
+        ("Memcpy UVM DtoH (Device -> Pageable)", "UVM DtoH"),
     ],
 )
 def test_copies_name_their_direction(name, direction):

@@ -247,6 +247,16 @@ def test_copies_have_their_kinds_of_memory_without_a_table_of_them(report, tmp_p
     ]
 
 
+def test_pages_of_managed_memory_that_move_are_told_from_copies(report, tmp_path):
+    process = thread(PID, 0)
+    kinds = [(11, 0, 2), (12, 2, 0), (13, 2, 2), (1, 0, 2)]
+    copies = [(10, 20, 0, 7, at, process, 64, *kind) for at, kind in enumerate(kinds)]
+    found, notes = frames(report(nvtx=STEPS, CUPTI_ACTIVITY_KIND_MEMCPY=copies), tmp_path)
+    assert found["kernels"]["copy_kind"].tolist() == ["UVM HtoD", "UVM DtoH", "UVM DtoD", "HtoD"]
+    assert found["kernels"]["name"].iloc[0] == "Memcpy UVM HtoD (Pageable -> Device)"
+    assert not any("contradict" in note for note in notes)
+
+
 def test_memory_and_counters_of_the_gpu_are_read(report, tmp_path):
     process = thread(PID, 0)
     memory = [
@@ -342,6 +352,7 @@ def test_parquet_files_give_the_same_tables(report, tmp_path):
     [
         ("void at::native::vectorized_elementwise_kernel<4>", True),
         ("triton_poi_fused_add_0", True),
+        ("PATH=/opt/torch/lib:/opt/tritonserver\0SHELL=/bin/sh", False),
         ("vectorAdd(float const*, float const*, float*, int)", False),
         ("gemm_at_once", False),
     ],
