@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from profkit.analyze.base import analysis
-from profkit.analyze.shared.measured_kernels import DURATION, NOTHING, WHERE, launches
+from profkit.analyze.shared.measured_kernels import DRAM, DURATION, NOTHING, WHERE, launches
 from profkit.core.formatting import counted, shortened
 from profkit.core.result import Result
 from profkit.core.settings import Settings
@@ -58,6 +58,7 @@ def analyze(
     rows = kernel_advice[kernel_advice["rule"] != _OUT_OF_REACH].merge(times, on=WHERE)
     rows = rows.astype(dict.fromkeys(("rule", "title", "message", "function", "kind"), object))
     rows["saved_ns"] = rows["time_ns"] * rows["speedup_percent"] / 100
+    rows["dram_percent"] = rows["launched"].map(_dram(measured_kernels, kernel_metrics))
     whole = float(times.drop_duplicates("launched")["time_ns"].sum())
     is_whole = rows["speedup_scope"].astype(str) == "global"
     gaining = rows[is_whole & (rows["saved_ns"] > 0)]
@@ -88,6 +89,13 @@ def _times(measured_kernels: pd.DataFrame, kernel_metrics: pd.DataFrame) -> pd.D
     times = launched["launched"].map(durations).astype(float)
     timed = launched.assign(time_ns=times.fillna(0.0) if times.any() else 1.0)
     return timed[~timed["function"].str.startswith(_RANDOM)]
+
+
+def _dram(measured_kernels: pd.DataFrame, kernel_metrics: pd.DataFrame) -> "pd.Series[float]":
+    """Return how near DRAM comes to its peak, by launch, as far as it was measured."""
+    measured = kernel_metrics[kernel_metrics["metric"].isin(DRAM)]
+    known = measured.merge(launches(measured_kernels)[[*WHERE, "launched"]], on=WHERE)
+    return known.groupby("launched")["value"].first().astype(float)
 
 
 def _only_random(measured_kernels: pd.DataFrame) -> KernelVerdict:
@@ -141,6 +149,8 @@ def _limited(speed_of_light: Result | None) -> KernelVerdict | None:
 
 
 _MOSTLY = 0.5
+_NEAR_PEAK = 50.0
+"""Of the peak of DRAM is left, in percent, at most, where it bounds a gain."""
 _WORDS = {"balanced": "compute and memory alike", "caches": "L1 and L2"}
 _ADVICE = {
     "latency": "Fuse small kernels or enlarge the batch, so that the grid fills the GPU; the warp "
@@ -164,6 +174,11 @@ def _verdict(rows: pd.DataFrame, whole: float) -> KernelVerdict:
     evidence: Evidence = {"time_ns": time}
     share = 100 * time / whole if whole else 100.0
     claim = f"up to {gain:.0f} % less time" if gain else f"{share:.0f} % of the measured time"
+    # Rules on accesses and caches count sectors, and do not ask whether these come from DRAM.
+    dram = float((rows["dram_percent"] * rows["time_ns"]).sum() / time) if time else 0.0
+    if gain > (bound := 100 - dram) and bound < _NEAR_PEAK:
+        claim += f", {max(bound, 0):.0f} % at the same DRAM traffic"
+        evidence |= {"dram_percent": dram}
     others = f" and {counted(len(by_function) - 1, 'other')}" if len(by_function) > 1 else ""
     return KernelVerdict(
         headline=f"{shortened(kernel, 60)}{others}: {title or rule}, {claim}.",

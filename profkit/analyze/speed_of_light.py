@@ -7,6 +7,7 @@ import pandas as pd
 
 from profkit.analyze.base import analysis
 from profkit.analyze.shared.measured_kernels import (
+    DRAM,
     NOTHING,
     bars,
     by_kernel,
@@ -21,7 +22,7 @@ _OF_PEAK = "avg.pct_of_peak_sustained_elapsed"
 _COLUMNS = {
     "compute_percent": [f"sm__throughput.{_OF_PEAK}"],
     "memory_percent": [f"gpu__compute_memory_throughput.{_OF_PEAK}"],
-    "dram_percent": [f"gpu__dram_throughput.{_OF_PEAK}", f"dram__throughput.{_OF_PEAK}"],
+    "dram_percent": [*DRAM],
     "l2_percent": [f"lts__throughput.{_OF_PEAK}"],
     "l1_percent": ["l1tex__throughput.avg.pct_of_peak_sustained_active"],
     "sm_frequency_hz": ["gpc__cycles_elapsed.avg.per_second"],

@@ -10,7 +10,7 @@ WHERE = {"rank": 0, "repeat": 0}
 DURATION = "gpu__time_duration.sum"
 
 
-def run(durations, *advice, speed_of_light=None, functions=None, says=None):
+def run(durations, *advice, speed_of_light=None, functions=None, says=None, metrics=None):
     """Judge launches of these durations with rules: kernel, rule, title, percent, scope."""
     names = functions or [f"f{number}" for number in range(len(durations))]
     columns = ("kernel", "rule", "title", "speedup_percent", "speedup_scope")
@@ -22,8 +22,9 @@ def run(durations, *advice, speed_of_light=None, functions=None, says=None):
             for number, name in enumerate(names)
         ],
         kernel_metrics=[
-            {**WHERE, "kernel": number, "metric": DURATION, "value": duration}
+            {**WHERE, "kernel": number, "metric": metric, "value": value}
             for number, duration in enumerate(durations)
+            for metric, value in {DURATION: duration, **(metrics or {})}.items()
         ],
         kernel_advice=[row | {"message": says or f"say {row['rule']}"} for row in named],
         speed_of_light=speed_of_light,
@@ -150,3 +151,13 @@ def test_the_verdict_holds_what_is_known_of_memory_and_kernels_without_any_time(
         config=config,
     ).verdict
     assert alone.limiter is Limiter.UNKNOWN
+
+
+@pytest.mark.parametrize("dram", ["gpu__dram_throughput", "dram__throughput"])
+def test_a_gain_beyond_what_dram_leaves_says_how_much_that_is(dram):
+    near = {f"{dram}.avg.pct_of_peak_sustained_elapsed": 89.0}
+    said = run([1000.0], (0, "Coalescing", "", 59.0, "global"), metrics=near).kernels
+    assert said.headline == "f0: Coalescing, up to 59 % less time, 11 % at the same DRAM traffic."
+    assert said.evidence["dram_percent"] == pytest.approx(89.0)
+    within = run([1000.0], (0, "Occupancy", "", 10.0, "global"), metrics=near).kernels
+    assert within.headline == "f0: Occupancy, up to 10 % less time."

@@ -15,6 +15,10 @@ WHERE = ["rank", "repeat", "kernel"]
 SHAPE = ["function", "grid", "block"]
 _ALWAYS = frozenset({*SHAPE, "launches", "duration_ns", "name"})
 DURATION = "gpu__time_duration.sum"
+DRAM = tuple(
+    f"{unit}_throughput.avg.pct_of_peak_sustained_elapsed" for unit in ("gpu__dram", "dram_")
+)
+"""How near DRAM comes to its peak, in percent, as newer and older versions call it."""
 
 NOTHING = Result.abstain("counters of kernels", "Nsight Compute measured no kernel")
 
