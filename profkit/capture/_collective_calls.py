@@ -113,12 +113,14 @@ class CollectiveCalls:
 
     def watch(self, *, on: bool) -> None:
         """Call `made` from here on, or no longer: calls that are not watched cost nothing."""
-        import torch
-
         if not on and self.library is not None:
             self.library._destroy()  # noqa: SLF001 - else it goes on until Python's exit
             self.library = None
-        if not on or self.library is not None or not torch.distributed.is_available():
+        if not on or self.library is not None:
+            return
+        import torch
+
+        if not torch.distributed.is_available():
             return
         # Below autograd and what traces, above all backends: it sees each call once, in any mode.
         key = torch._C.DispatchKey.BackendSelect  # noqa: SLF001 - nothing public sees calls of C++

@@ -112,6 +112,21 @@ def test_phases_are_timed_from_the_begin_of_their_step(tmp_path):
     assert (name, start >= 0, lasting >= 0, line["left_out"]) == ("data", True, True, 0)
 
 
+@pytest.mark.parametrize(("held_s", "written"), [(0.0, 3), (1e9, 0)])
+def test_steps_are_written_together_once_a_second_and_the_last_ones_at_the_end(
+    tmp_path, monkeypatch, held_s, written
+):
+    monkeypatch.setattr(program_marks, "_marks", program_marks._Marks())
+    monkeypatch.setattr(marks, "_HELD_S", held_s)
+    path = tmp_path / f"{RANK.label}.marks.jsonl"
+    with marks.Capture().record(tmp_path, RANK) as recorder:
+        recorder.begin()
+        for _ in range(3):
+            recorder.step()
+        assert path.read_text().count("begin_ns") == written
+    assert path.read_text().count("begin_ns") == 3
+
+
 @pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("calls", [0, 20, 400])
 def test_a_step_takes_no_more_bytes_than_it_may_and_says_what_is_left_out(tmp_path, calls):
