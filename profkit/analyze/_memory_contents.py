@@ -24,6 +24,10 @@ CAST_WEIGHTS = "weights cast by autocast"
 WORKSPACES = "workspaces of libraries"
 
 _OF_WORKSPACE = r"getNewWorkspace|[wW]orkspace\("
+_LATER = 64
+"""Allocations after which a block is kept: those of a layer without gradients are freed by then."""
+_MOST_KEPT = 0.1
+"""Of the bytes, where no gradients are: under 4 % were seen without, 13 to 50 % with them."""
 _CAST = r"at::autocast::cached_cast"
 _WITHOUT_GRADIENTS = r"decorate_context \([^;]*_contextlib\.py"
 """The frame of ``@torch.no_grad()`` and ``@torch.inference_mode()``, in which nothing is kept."""
@@ -35,10 +39,33 @@ def with_contents(allocations: pd.DataFrame) -> pd.DataFrame:
     content = origin.map(CONTENTS).to_numpy(dtype=object)
     is_forward = (origin == "forward").to_numpy(bool)
     content[is_forward & _containing(allocations, _WITHOUT_GRADIENTS)] = WITHOUT_GRADIENTS
+    content[_without_gradients(allocations, origin.to_numpy(dtype=object))] = WITHOUT_GRADIENTS
     content[_freed_in_backward(allocations, (origin == "backward").to_numpy(bool))] = TEMPORARIES
     content[_cast_weights(allocations, origin.isin([BEFORE, "set-up"]).to_numpy())] = CAST_WEIGHTS
     content[_containing(allocations, _OF_WORKSPACE)] = WORKSPACES
     return allocations.assign(content=pd.Categorical(content.astype(str)))
+
+
+def _without_gradients(allocations: pd.DataFrame, origin: NDArray[np.object_]) -> NDArray[np.bool_]:
+    """Tell which rows a forward pass makes that keeps hardly any of its blocks, and no backward.
+
+    Calls of `torch.set_grad_enabled(False)` leave no frame.
+    """
+    found = np.zeros(len(allocations), dtype=bool)
+    starts, ends, sizes = (
+        allocations[name].to_numpy(np.int64) for name in ("start_event", "end_event", "size_bytes")
+    )
+    passing = np.flatnonzero(np.isin(origin, ["forward", UNKNOWN]) & (starts >= 0))
+    for rows in allocations.groupby(WHERE, observed=True).indices.values():
+        own = np.intersect1d(rows, passing)
+        is_told = 2 * (origin[own] == "forward").sum() >= max(len(own), 4 * _LATER)
+        if not is_told or np.isin(origin[rows], ["backward", "optimizer"]).any():
+            continue
+        own = own[np.argsort(starts[own])]
+        early, later = own[:-_LATER], own[_LATER:]
+        are_kept = (ends[early] < 0) | (ends[early] > starts[later])
+        found[own] = sizes[early][are_kept].sum() < _MOST_KEPT * sizes[early].sum()
+    return found
 
 
 def _freed_in_backward(allocations: pd.DataFrame, backward: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -44,8 +44,8 @@ REMEDIES = {
         TUNING,
     ),
     WITHOUT_GRADIENTS: Remedy(
-        "Nothing is kept for backward here: take a smaller batch or shorter sequences, or compute "
-        "them in parts.",
+        "Nothing is kept for backward here: compute in place (`inplace=True`) or in parts, or take "
+        "a smaller batch or shorter sequences.",
         TUNING,
     ),
     "input batches": Remedy(

@@ -1,6 +1,6 @@
 """Memory verdict: what fills the memory at its peak, how far that is from the limit, what to do."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,6 +41,9 @@ class Config(Settings):
     """Peak below which nothing is advised where the limit is not known: GPUs have many times as
     much."""
 
+
+_UNEVEN = 0.5
+"""Of what the GPU holds that ran out, at most, where the others hold far less."""
 
 _MUCH = 1 / 3
 """Of the activations, known by name: to mend those helps in training as well."""
@@ -84,9 +87,8 @@ def analyze(
     peak = _peak(memory_peak, shortage["rank"] if shortage else None)
     leak = next((row for row in _rows(memory_over_steps, "growth") if row["leaks"] == "yes"), None)
     if shortage:
-        several = len({row["device"] for row in _rows(fragmentation, "peaks")}) > 1
-        on = f" on {shortage['device']}" if several else ""
-        return Result(memory=_out_of_memory(peak, shortage, leak, config, on))
+        gpus = _rows(fragmentation, "peaks")
+        return Result(memory=_out_of_memory(peak, shortage, leak, config, gpus))
     reserved = [row["reserved_bytes"] for row in _rows(fragmentation, "peaks")]
     if reserved and max(reserved) < peak.total:
         return Result(memory=_contradictory(peak, max(reserved)))
@@ -183,14 +185,15 @@ def _known_by_name(peak: _Peak) -> Iterator[tuple[int, str, Remedy]]:
     """Yield bytes, line and remedy of attention, of the loss, of cast weights and of inference."""
     loss = [line for line in peak.lines if OF_LOSS.search(line[0])]
     attention = [line for line in peak.lines if OF_ATTENTION.search(line[0]) and line not in loss]
+    activations = peak.contents.get("activations", 0)
     by_name = 0
     for lines, remedy in ((attention, ATTENTION), (loss, LOSS)):
         held = sum(line_bytes for _, line_bytes in lines)
         by_name = max(by_name, held)
         said = _with_share(remedy, "Such lines", held, peak)
-        said = said if peak.is_training else said._replace(advice=f"{said.advice} {INFERENCE}")
+        if activations and not peak.is_training:
+            said = said._replace(advice=f"{said.advice} {INFERENCE}")
         yield held, lines[0][0] if lines else "", said
-    activations = peak.contents.get("activations", 0)
     if not peak.is_training and by_name < _MUCH * activations:
         yield activations, peak.lines[0][0] if peak.lines else "", FORWARD_ONLY
     held = peak.contents.get(CAST_WEIGHTS, 0)
@@ -263,17 +266,32 @@ def _setting(setting: str, left: int, more: Remedy) -> Remedy:
     return Remedy(f"{advice.removesuffix('.')}.", TUNING)
 
 
+def _of_others(shortage: Mapping[str, Any], gpus: Iterable[Mapping[str, Any]]) -> str:
+    """Return what the other GPUs of the process hold, if that is far less, as a sentence."""
+    same = ("rank", "repeat")
+    others = [
+        int(row["allocated_bytes"])
+        for row in gpus
+        if row["device"] != shortage["device"] and all(row[key] == shortage[key] for key in same)
+    ]
+    most = max(others, default=0)
+    if not others or most > _UNEVEN * int(shortage["allocated_bytes"]):
+        return ""
+    return f"No other GPU of this process holds more than {size(most)}: divide the work evenly."
+
+
 def _out_of_memory(
     peak: _Peak,
     shortage: Mapping[str, Any],
     leak: Mapping[str, Any] | None,
     config: Config,
-    on: str,
+    gpus: Sequence[Mapping[str, Any]],
 ) -> MemoryVerdict:
     """Return the verdict where a request failed, as memory grew by a `leak` if there is one.
 
-    `on` says on which of several GPUs.
+    `gpus` are the peaks of all of them.
     """
+    on = f" on {shortage['device']}" if len({row["device"] for row in gpus}) > 1 else ""
     asked, free = int(shortage["asked_bytes"]), int(shortage["free_bytes"])
     reserved, allocated = int(shortage["reserved_bytes"]), int(shortage["allocated_bytes"])
     fits_with, is_loss = shortage["fits_with"], OF_LOSS.search(shortage["stack"] or "")
@@ -284,7 +302,7 @@ def _out_of_memory(
         remedy = _too_large(asked, peak, shortage["line"])
     else:
         remedy = REMEDIES.get(next(iter(peak.contents), ""), Remedy("", ""))
-    left = free + unused - asked
+    left, uneven = free + unused - asked, _of_others(shortage, gpus)
     if leak:
         remedy = _of_leak(leak)
     elif fits_with:
@@ -309,7 +327,7 @@ def _out_of_memory(
         peak_bytes=peak.total,
         limit_bytes=reserved + free if free >= 0 else -1,
         filled_by=dict(peak.contents),
-        advice=" ".join(filter(None, (remedy.advice, by.strip(), _filled(peak)))),
+        advice=" ".join(filter(None, (uneven, remedy.advice, by.strip(), _filled(peak)))),
         source=remedy.source,
         is_growing=leak is not None,
         place=str(leak["line"] if leak else shortage["line"] or ""),

@@ -36,6 +36,26 @@ def test_gradients_outlive_backward_and_temporaries_do_not(freed, steps):
     assert found == {"temporaries of backward": 31, "gradients": 10, "activations": 1}
 
 
+@pytest.mark.parametrize(
+    ("lasting", "also", "content"),
+    [
+        (3, [], "temporaries without gradients"),
+        (200, [], "activations"),
+        (3, [block(1, 600, 601, stack=BACKWARD)], "activations"),
+    ],
+    ids=["freed at once", "kept", "training"],
+)
+def test_a_forward_pass_that_keeps_nothing_has_no_gradients(lasting, also, content):
+    blocks = [block(1, 2 * number, 2 * (number + lasting) + 1) for number in range(256)]
+    assert [*contents(*blocks, *also)] == [content]
+
+
+def test_a_short_history_does_not_say_what_is_kept():
+    assert [*contents(*(block(1, 2 * number, 2 * number + 3) for number in range(100)))] == [
+        "activations"
+    ]
+
+
 def test_other_gpus_allocate_in_passes_of_their_own():
     other = block(1, 5, 9) | {"device": "cuda:1"}
     temporary = block(10, 2, 6, stack=BACKWARD)

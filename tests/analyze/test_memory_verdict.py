@@ -185,6 +185,19 @@ def test_running_out_of_memory_says_what_was_asked_and_what_was_free():
     assert "Make this one tensor smaller" not in found.advice
 
 
+@pytest.mark.parametrize(("held", "says"), [([10, 20], "20 MiB: divide"), ([10, 50], ""), ([], "")])
+def test_gpus_of_one_process_that_hold_far_less_are_said(held, says):
+    own = {"rank": 0, "repeat": 0, "device": "cuda:0", "allocated_bytes": 80 * MIB}
+    gpus = [own, own | {"rank": 1, "device": "cuda:9", "allocated_bytes": 1}]
+    gpus += [
+        own | {"device": f"cuda:{number}", "allocated_bytes": mib * MIB}
+        for number, mib in enumerate(held, start=1)
+    ]
+    advice = memory_verdict._of_others(own, gpus)
+    assert advice.startswith("No other GPU of this process holds more than") == bool(says)
+    assert says in advice
+
+
 def test_of_blocks_of_unknown_origin_the_line_alone_is_told():
     blocks = [
         block(30, 0, stack="load (m.py:9)", line="load (m.py:9)"),
