@@ -26,6 +26,8 @@ _MOSTLY, _LITTLE = 0.5, 0.02
 _WAITS = (
     rf"{SLEEPS}|(?:^|/)(?:socket|ssl)\.py\(\d+\): (?:readinto|read|recv\w*|do_handshake|connect)$"
 )
+_ENOUGH_CORES = 0.5
+"""Of the cores, that operators have to leave for one worker to gain all that it can."""
 _ITERATES = r": __iter__$"
 HANDED_OVER_MS = 0.5
 """What it costs the main process to take a batch from a worker, about: sooner made, none helps."""
@@ -47,8 +49,8 @@ def match(
     """Find time in the iterator of a DataLoader with ``num_workers=0``.
 
     Where most of it is known to be waiting, as for the network, workers need no cores. Without a
-    GPU they share the cores with the model: a step has as much to do as before, and where these are
-    in use, only cheaper loading gains much.
+    GPU they share the cores with the model: a step has as much to do as before, and where operators
+    use nearly all of these, only cheaper loading gains much.
     """
     calls = having(cpu_ops, "_SingleProcessDataLoaderIter")
     if not calls.any():
@@ -72,8 +74,10 @@ def match(
         whole_ns, in_use = step.ms * 1e6 * step.count, per_time(processes, "cpu_ns")
         loading_ns = gain_ns - handed_over_ns
         gain_ns = min(loading_ns, whole_ns * (1 - in_use / cores))
+        gain_ns *= _usable(cores - in_use, cores, loading_ns / whole_ns)
         if gain_ns < _MOSTLY * loading_ns:
-            advice = _cheaper(max(gain_ns, 0.0) / whole_ns, advice)
+            by_workers = _advice(workers, max(cores - 1, 1), kept, 0)
+            advice = _cheaper(max(gain_ns, 0.0) / whole_ns, by_workers)
             gain_ns = loading_ns
     return Match(
         cause="gpu_idle.loading_data" if has_gpu else "loading_data",
@@ -83,6 +87,18 @@ def match(
         confidence=Confidence.HIGH,
         evidence={"batches_per_step": per_step(calls, step.count)},
     )
+
+
+def _usable(free: float, cores: int, loading: float) -> float:
+    """Return the share of what workers could gain where of the `cores` so many are `free`.
+
+    While nothing is loaded, which takes its part of the time on one core, fewer are: a worker that
+    finds none takes them from operators.
+    """
+    if loading > _MOSTLY:
+        return 1.0
+    left = (free - (cores - 1) * loading) / (1 - loading)
+    return min(max(left / _ENOUGH_CORES, 0.0), 1.0)
 
 
 def _workers(loading_ms: float, step_ms: float) -> int:

@@ -584,6 +584,24 @@ def test_workers_gain_no_more_than_the_cores_that_the_program_leaves(
 
 
 @pytest.mark.parametrize(
+    ("cpu_ns", "advice"),
+    [
+        (1_200, "Create the DataLoader"),
+        (1_700, "Workers gain up to 5%, as the model needs the cores too: Create"),
+        (1_900, "Workers gain nothing"),
+    ],
+)
+def test_workers_gain_little_where_operators_leave_no_core_meanwhile(cpu_ns, advice):
+    process = {"cores": 2, "ranks_on_host": 1, "start_ns": 0, "end_ns": 1_000, "cpu_ns": cpu_ns}
+    process |= {"operator_threads": 2}
+    tables = {"cpu_ops": SLOW_BATCH, "processes": [process]}
+    (match,) = found(patterns()["loading_in_main_process"], step=Step(count=1, ms=4), **tables)
+    assert match.gain_ns == pytest.approx(700_000)
+    assert advice in match.advice
+    assert ("set_num_threads" in match.advice) == advice.startswith("Create")
+
+
+@pytest.mark.parametrize(
     ("frames", "waits", "shares"),
     [
         (["data.py(9): __iter__", "data.py(3): ask", "<built-in function sleep>"], True, True),
