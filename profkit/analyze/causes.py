@@ -127,7 +127,8 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     on_gpu, launched = divided_ranks.placed_spans(kernels, runtime_calls)
     if on_cpu.empty and on_gpu.empty:
         return Result.abstain("causes", _MISPLACED if recorded["kernels"] else _NOTHING)
-    found = periods(watched(steps, on_cpu, on_gpu, collectives), on_cpu, on_gpu, config.skip_first)
+    marked = watched(steps, on_cpu, on_gpu, collectives)
+    found = periods(marked, on_cpu, on_gpu, config.skip_first, sampled_steps)
     if found.rows.empty:
         return Result.abstain("causes", "what was recorded took no time")
     matched = matched_collectives(collectives)

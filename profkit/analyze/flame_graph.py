@@ -33,7 +33,7 @@ _OPS = Columns(
 )
 _PYTHON = Columns("rank repeat call caller tid name kind start_ns end_ns")
 _KERNELS = Columns(
-    "rank repeat device stream name start_ns end_ns correlation op step module phase"
+    "rank repeat device stream name start_ns end_ns correlation op step module phase copy_kind"
 )
 
 
@@ -74,7 +74,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     if not any((*cpu_ops.groups(), *kernels.groups())):
         return Result.abstain("a flame graph", "neither operators nor kernels were recorded")
     on_gpu, _ = divided_ranks.placed_spans(kernels, runtime_calls)
-    found = periods(steps, operator_spans(cpu_ops), on_gpu, config.skip_first)
+    found = periods(steps, operator_spans(cpu_ops), on_gpu, config.skip_first, sampled_steps)
     if found.rows.empty:
         return Result.abstain("a flame graph", "what was recorded took no time")
     matched = matched_collectives(collectives)

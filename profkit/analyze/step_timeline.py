@@ -109,7 +109,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         return Result.abstain("a timeline", "neither operators nor kernels were recorded")
     on_cpu = operator_spans(cpu_ops)
     on_gpu, _ = divided_ranks.placed_spans(kernels, runtime_calls)
-    found = periods(steps, on_cpu, on_gpu, config.skip_first)
+    found = periods(steps, on_cpu, on_gpu, config.skip_first, sampled_steps)
     if found.rows.empty:
         return Result.abstain("a timeline", "what was recorded took no time")
     repeat = int(found.rows["repeat"].min())

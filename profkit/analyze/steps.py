@@ -18,6 +18,7 @@ from profkit.analyze.shared.step_times import (
     TRACER,
     ClockedSteps,
     StepTime,
+    as_divided,
     baseline_or_first,
     between_steps_share,
     slowest_rank,
@@ -93,11 +94,12 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     kept = rows if rows.empty else with_step_times(rows, config.skip_first)
     if kept.empty:
         return Result.abstain("step times", _no_step(rows, config.skip_first))
+    is_unprofiled = tool == BASELINE
+    kept = kept if is_unprofiled else as_divided(kept, causes)
     clock = _clock(kept)
     per_rank, per_repeat = _per_rank(kept), _per_repeat(clock, kept)
     times = by_repeat(clock)
     typical = step_time(steps.get(BASELINE), causes, kept, config.skip_first)
-    is_unprofiled = tool == BASELINE
     again = _after_trace(steps.get(TRACER), clocked)
     grown = growing(clock, again, config.warn_growth) if is_unprofiled else None
     metrics = _metrics(clock, per_rank, per_repeat, "" if is_unprofiled else f", with {tool}")

@@ -1,11 +1,13 @@
 import itertools
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 
 from profkit import testing
 from profkit.analyze import steps
 from profkit.core.result import Metric, Result, Severity
+from profkit.core.result import table as result_table
 from profkit.tables import schema
 from profkit.testing import rows
 
@@ -102,6 +104,17 @@ def test_traced_steps_take_what_their_causes_sum_to():
     assert run({"torch_profiler": profiled}).metrics["step_time_ns"].value == 21 * MS
     both = run({"torch_profiler": profiled, "baseline": plain}, causes=divided)
     assert both.metrics["step_time_ns"].value == 10 * MS
+
+
+@pytest.mark.parametrize(("ranks", "means"), [((0, 1), [15 * MS, 17 * MS]), ((0,), [20 * MS] * 2)])
+def test_the_steps_of_traced_ranks_are_those_that_were_divided(ranks, means):
+    key = {"repeat": 0, "step": 5}
+    divided = [{"rank": rank, **key, "step_time_ns": (15 + 2 * rank) * MS} for rank in ranks]
+    causes = Result(tables={"by_step": result_table(pd.DataFrame(divided), title="")})
+    profiled = table((0, 0, 5, 20), (1, 0, 5, 20), (0, 0, 6, 20), (1, 0, 6, 20))
+    found = run({"torch_profiler": profiled}, causes=causes)
+    # Of the ranks of which not all are there, none is told by them.
+    assert [row["mean_ns"] for row in rows(found, "per_rank")] == means
 
 
 def test_a_slow_step_is_an_outlier_of_its_own_repeat():

@@ -10,6 +10,7 @@ from profkit.analyze.shared.step_windows import WHERE, extents, last_ends, until
 from profkit.core.formatting import counted, duration
 
 _ONE_OFF = 1.5
+_ALIKE, _MOSTLY = 0.2, 0.5
 _FEWEST = 1
 _TAIL = 0.2
 _LITTLE = 0.1
@@ -44,13 +45,18 @@ class Periods:
 
 
 def periods(
-    steps: pd.DataFrame, cpu_ops: pd.DataFrame, kernels: pd.DataFrame, skip_first: int
+    steps: pd.DataFrame,
+    cpu_ops: pd.DataFrame,
+    kernels: pd.DataFrame,
+    skip_first: int,
+    clocked: pd.DataFrame | None = None,
 ) -> Periods:
     """Return the periods of the steady steps that were recorded on each rank.
 
     What happens between two steps belongs to the one before. The CPU marks the end of a step while
     the GPU still works on it, so a period ends when that is done. The first `skip_first` steps are
-    left out as long as others remain, and so are first steps that take much longer than the others.
+    left out as long as others remain, and so are first steps that take much longer than the others,
+    and than most steps of the run, where these were `clocked`.
 
     Where no step was marked, all that was recorded is one period. The first period begins when the
     GPU is done with what was launched before the recording: with what was recorded of it, or with
@@ -78,7 +84,8 @@ def periods(
     rows = recorded[recorded["step"] >= skip_first]
     rows = rows if len(rows) else recorded
     skipped = recorded["step"].nunique() - rows["step"].nunique()
-    rows, one_off = _steady(rows)
+    lasted = clocked["end_ns"] - clocked["start_ns"] if clocked is not None else ()
+    rows, one_off = _steady(rows, float(np.median(lasted)) if len(lasted) else 0.0)
     rows = rows[rows["end_ns"] > rows["start_ns"]]
     return Periods(rows=rows, one_off_ns=one_off, skipped=skipped)
 
@@ -109,9 +116,9 @@ def slowest_ns(rows: pd.DataFrame) -> "pd.Series[int]":
     return lengths.groupby([rows["repeat"], rows["step"]], observed=True).max()
 
 
-def _steady(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[int, int]]:
+def _steady(rows: pd.DataFrame, usual_ns: float) -> tuple[pd.DataFrame, dict[int, int]]:
     """Return the steps that count, and the mean time of first ones that take much longer."""
-    one_off = _one_off(rows)
+    one_off = _one_off(rows, usual_ns)
     lengths = (rows["end_ns"] - rows["start_ns"]).groupby(rows["step"], observed=True).mean()
     kept = rows[~rows["step"].isin(one_off)].reset_index(drop=True)
     return kept, {step: int(lengths[step]) for step in one_off}
@@ -165,11 +172,18 @@ def _without_the_end(rows: pd.DataFrame, *recorded: "pd.Series[int]") -> pd.Data
     return rows.assign(end_ns=np.where(cut, until, end))
 
 
-def _one_off(rows: pd.DataFrame) -> list[int]:
-    """Return the first steps that take much longer than all that follow them do in the median."""
+def _one_off(rows: pd.DataFrame, usual_ns: float) -> list[int]:
+    """Return the first steps that take much longer than those that follow, in the median.
+
+    Not where most of these take as long: every fourth step of a program may be a short one.
+    """
     lengths = (rows["end_ns"] - rows["start_ns"]).groupby(rows["step"], observed=True).max()
     times = lengths.to_numpy(np.int64)
     first = 0
-    while len(times) - first > _FEWEST and times[first] > _ONE_OFF * np.median(times[first + 1 :]):
+    while len(times) - first > _FEWEST:
+        usual = max(float(np.median(times[first + 1 :])), usual_ns)
+        alike = np.abs(times[first:] / times[first] - 1) <= _ALIKE
+        if times[first] <= _ONE_OFF * usual or alike.mean() > _MOSTLY:
+            break
         first += 1
     return [int(step) for step in lengths.index[:first]]

@@ -139,6 +139,17 @@ def with_step_times(rows: pd.DataFrame, skip_first: int) -> pd.DataFrame:
     return kept[(kept["step"] >= begun).to_numpy()]
 
 
+def as_divided(kept: pd.DataFrame, causes: Result | None) -> pd.DataFrame:
+    """Return traced steps with the times that their causes sum to, of all ranks or of none."""
+    divided = causes.tables.get("by_step") if causes else None
+    if divided is None:
+        return kept
+    key = ["rank", "repeat", "step"]
+    times = pd.DataFrame(divided.rows, columns=list(divided.columns))[[*key, "step_time_ns"]]
+    steps = kept.drop(columns="step_time_ns").merge(times, on=key)
+    return steps if {*steps["rank"]} == {*kept["rank"]} else kept
+
+
 def without_first(rows: pd.DataFrame, skip_first: int) -> pd.DataFrame:
     """Return the steps after the first `skip_first`, however slow, with their `step_time_ns`."""
     kept = rows[rows["step"] >= skip_first]

@@ -1,0 +1,40 @@
+"""Which first steps count, and which are one-off."""
+
+from itertools import accumulate
+
+import pytest
+
+from profkit.analyze.division.periods import periods
+from profkit.testing import frame, span
+
+OWN = {"rank": 0, "repeat": 0}
+
+
+def spans(lengths, **columns):
+    """Return rows one after the other that last so long."""
+    ends = [*accumulate(lengths)]
+    pairs = zip(ends, lengths, strict=True)
+    return [
+        span(end - lasts, end, **OWN, step=number, **columns)
+        for number, (end, lasts) in enumerate(pairs)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "usual", "left_out"),
+    [
+        ((900, 300, 310), None, [0]),
+        ((900, 650, 300, 310), None, [0, 1]),
+        ((900, 300), None, [0]),
+        ((192, 188, 41), None, []),  # it is the short step that differs
+        ((192, 41, 40), None, [0]),
+        ((192, 41, 40), 180, []),
+        ((900, 41, 40), 180, [0]),
+    ],
+)
+def test_first_steps_are_one_off_if_they_are_longer_than_usual(lengths, usual, left_out):
+    steps, ops = spans(lengths), spans(lengths, kind="operator")
+    clocked = frame("sampled_steps", spans([usual] * 5)) if usual else None
+    found = periods(frame("steps", steps), frame("cpu_ops", ops), frame("kernels", []), 0, clocked)
+    assert [*found.one_off_ns] == left_out
+    assert [*found.rows["step"]] == [*range(len(left_out), len(lengths))]
