@@ -1,13 +1,20 @@
 """Unused GPU: a model that computes on the CPU of a machine with a GPU."""
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from profkit.patterns._rows import having, inside
+from profkit.patterns._rows import Chosen, having, inside
 from profkit.patterns.base import Match, charged, pattern
 
 OF_CPUS = r"mkldnn|onednn|fbgemm|_for_cpu"
 """In names of operators that CPUs alone carry out."""
 
+QUEUED = 1_000
+"""Launches that a GPU takes before the CPU waits for it, about."""
+
+_LONG_NS = 5_000_000
+_MAY_WAIT = r"copy|item|_local_scalar_dense|nonzero|unique|masked_select|empty|pin_memory"
 _MOSTLY = 0.3
 _COMPUTES = r"^(?:aten|mkldnn|onednn|_C)::"
 
@@ -18,10 +25,13 @@ _COMPUTES = r"^(?:aten|mkldnn|onednn|_C)::"
     without_gpu=True,
 )
 def match(cpu_ops: pd.DataFrame, devices: pd.DataFrame) -> Match | None:
-    """Find operators that CPUs alone carry out, with much of the time, where a GPU is named."""
+    """Find operators that CPUs alone carry out, with much of the time, where a GPU is named.
+
+    So are those of a short recording that last, again and again: a GPU would only be asked.
+    """
     named = [name for name in devices["name"].astype(str).tolist() if name]
     computing = charged(cpu_ops, having(cpu_ops, _COMPUTES))
-    on_cpu = charged(cpu_ops, inside(cpu_ops, having(cpu_ops, OF_CPUS)))
+    on_cpu = charged(cpu_ops, inside(cpu_ops, having(cpu_ops, OF_CPUS) | lasting(cpu_ops)))
     if not named or on_cpu < _MOSTLY * computing or not on_cpu:
         return None
     return Match(
@@ -31,3 +41,23 @@ def match(cpu_ops: pd.DataFrame, devices: pd.DataFrame) -> Match | None:
         gain_ns=computing,
         evidence={"gpus": len(named)},
     )
+
+
+def lasting(cpu_ops: pd.DataFrame) -> Chosen:
+    """Choose operators that take longer than it takes to ask a GPU for work; none of many.
+
+    Of `cpu_ops` needed are name, op, parent, start_ns and end_ns. Not those that may wait for a
+    GPU, nor the first of a name, which may load its code.
+    """
+    if len(cpu_ops) >= QUEUED:
+        return np.zeros(len(cpu_ops), dtype=np.bool_)
+    again = cpu_ops["name"].duplicated().to_numpy()
+    computes = having(cpu_ops, _COMPUTES) & ~having(cpu_ops, _MAY_WAIT)
+    return again & computes & (own_ns(cpu_ops) >= _LONG_NS)
+
+
+def own_ns(cpu_ops: pd.DataFrame) -> NDArray[np.int64]:
+    """Return the time of each operator, of one rank, without those that it calls."""
+    lasted = cpu_ops["end_ns"] - cpu_ops["start_ns"]
+    called = lasted.groupby(cpu_ops["parent"]).sum()
+    return np.asarray(lasted - cpu_ops["op"].map(called).fillna(0).astype("int64"))

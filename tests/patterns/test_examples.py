@@ -532,6 +532,23 @@ def test_workers_are_no_more_than_the_cores_of_a_rank(cores, words):
 
 
 @pytest.mark.parametrize(
+    ("names", "lasts_ms", "is_on_cpu"),
+    [
+        (["aten::addmm", "aten::addmm"], 9, True),
+        (["aten::addmm", "aten::addmm"], 1, False),  # a GPU may be asked for it
+        (["aten::addmm", "aten::relu"], 9, False),  # each may load its code
+        (["aten::copy_", "aten::copy_"], 9, False),  # it may wait
+        (["aten::addmm"] * 1_000, 9, False),  # the queue may be full
+    ],
+)
+def test_operators_that_last_are_none_of_a_gpu(names, lasts_ms, is_on_cpu):
+    rows = [op(number, name, 300_000) for number, name in enumerate(names)]
+    rows = [row | {"end_ns": row["start_ns"] + lasts_ms * 1_000_000} for row in rows]
+    gpu = examples("unused_gpu").GPU
+    assert bool(found(patterns()["unused_gpu"], cpu_ops=rows, devices=[gpu])) == is_on_cpu
+
+
+@pytest.mark.parametrize(
     ("cores", "words"),
     [(4, "its 4 CPU cores at most"), (1, "1 CPU core"), (-1, "a worker for each")],
 )

@@ -10,14 +10,14 @@ from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import calltree
 from profkit.analyze.shared.large_table import LargeTable
-from profkit.patterns.unused_gpu import OF_CPUS
+from profkit.patterns.unused_gpu import OF_CPUS, QUEUED, lasting, own_ns
 
 WORKED = "The GPU worked and was not recorded."
 LOST = "Rows of GPU work are missing, although calls that launch it were recorded."
 MAY_HAVE_WORKED = "There is a GPU, and no work of it was recorded."
 OF_APPLE = "Apple's GPU (MPS) worked, and torch.profiler does not record it."
 
-_MOSTLY = 0.5
+_MOSTLY, _MUCH = 0.5, 0.3
 _BEGINS_WORK = re.compile(r"Launch|Memcpy|Memset")
 _OF_GPUS = re.compile(
     r"(?<!_use_)(?:cudnn|miopen)(?!_is_acceptable)|nccl|cuda|record_stream|_pin_memory"
@@ -49,9 +49,23 @@ def unrecorded_gpu(
         return OF_APPLE
     if any(map(_OF_GPUS.search, names)):
         return WORKED
-    if len(devices) and not made and not any(map(_OF_CPUS.search, names)):
+    are_of_cpus = any(map(_OF_CPUS.search, names)) or _work_lasts(cpu_ops)
+    if len(devices) and not made and not are_of_cpus:
         return MAY_HAVE_WORKED
     return ""
+
+
+def _work_lasts(cpu_ops: LargeTable) -> bool:
+    """Tell whether operators take much of the time that would only ask a GPU for work."""
+    if sum(sum(group.values()) for group in cpu_ops.groups()) >= QUEUED:
+        return False
+    names = ["rank", "repeat", "name", "op", "parent", "start_ns", "end_ns"]
+    rows = pd.concat(cpu_ops.narrowed(names).portions())
+    for _, own in rows.groupby(["rank", "repeat"], observed=True):
+        time = own_ns(own)
+        if time[lasting(own)].sum() > _MUCH * time.sum():
+            return True
+    return False
 
 
 def known_anyway(rank: RecordedRank, time: Partition) -> frozenset[str]:

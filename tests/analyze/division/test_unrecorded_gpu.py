@@ -32,6 +32,18 @@ CASES = {
 }
 
 
+def test_operators_that_last_are_none_of_a_gpu_that_was_not_recorded():
+    lasting = [
+        {"name": "aten::addmm", "op": number, "parent": -1}
+        | {"start_ns": number * 9_000_000, "end_ns": (number + 1) * 9_000_000}
+        for number in range(3)
+    ]
+    given = (large("kernels", []), large("runtime_calls", []), schema.frame("devices", GPU))
+    assert unrecorded_gpu(large("cpu_ops", lasting), *given) == ""
+    short = [row | {"end_ns": row["start_ns"] + 1_000_000} for row in lasting]
+    assert unrecorded_gpu(large("cpu_ops", short), *given) == MAY_HAVE_WORKED
+
+
 def large(table, rows):
     return LargeTable.of(schema.frame(table, rows))
 
