@@ -183,7 +183,7 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     known = time_in_some_steps(matches)
     checks = with_known_variation(_checks(causes, others, known, mine), matches)
     silent = {silenced for check in checks for silenced in check.silences}
-    spoken = [cause for cause in mine if not silent & set(names.parts_of(cause.id))]
+    spoken = [cause for cause in mine if silent.isdisjoint(names.parts_of(cause.id))]
     typical = {row["id"]: row["median_ms"] for row in rows if row["rank"] == rank}
     failed = {check.check for check in checks if not check.passed}
     found = with_known_causes(fitting(matches, failed, mine), mine)
@@ -205,7 +205,8 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     if "steps" in failed and _is_start_up(limiter, mine, said, config):
         limiter = Limiter.UNKNOWN
     if limiter is Limiter.UNKNOWN:
-        chosen = [record_more(_largest_unknown(mine), failed, behaviour)]
+        more = record_more(_largest_unknown(mine), failed, behaviour)
+        chosen = [more, *_on_gpu(worth)][: config.actions]
     confidence = _confidence(checks)
     doubts = () if _late_rank.is_last_recorded(others.ranks.stragglers, rows) else checks
     step_ms = others.step_ms or traced_ms
@@ -365,6 +366,12 @@ def _is_start_up(
 def _starts(mine: Sequence[Cause]) -> float:
     """Return the share of one-off start-up, for which other ranks wait as well."""
     return sum(cause.share for cause in mine if cause.id.rpartition(".")[2] == START_UP)
+
+
+def _on_gpu(worth: Sequence[Action]) -> list[Action]:
+    """Return what to do about what the GPU computes: at a start that takes as long as later."""
+    own = [action for action in worth if names.limiter(action.cause) is Limiter.GPU]
+    return in_order(own, Limiter.GPU)
 
 
 def _largest_unknown(mine: Sequence[Cause]) -> Cause | None:

@@ -237,14 +237,16 @@ def gain(action: Action, verdict: Verdict) -> str:
     """
     if not action.gain_ms:
         return ""
-    if (share := action.evidence.get(TIME_SHARE)) is not None:
-        return f"up to {float(share):.0%} of the time less"
+    if (of_time := action.evidence.get(TIME_SHARE)) is not None:
+        return f"up to {float(of_time):.0%} of the time less"
     if not action.cause:  # it is beside the steps
         return f"up to {milliseconds(action.gain_ms)} ms per step less, on average"
     times = f"{milliseconds(action.gain_ms)} of {milliseconds(verdict.traced_ms)} ms"
     is_alike = abs(verdict.traced_ms - verdict.step_ms) <= _ALIKE * verdict.step_ms
-    share_of_step = f"{action.gain_ms / verdict.traced_ms:.0%} of a step"
-    return f"up to {share_of_step} less ({times}{'' if is_alike else ' traced'})"
+    share = f"up to {action.gain_ms / verdict.traced_ms:.0%}"
+    if verdict.is_whole:
+        return f"{share} less ({times} recorded)"
+    return f"{share} of a step less ({times}{'' if is_alike else ' traced'})"
 
 
 def _title(action: Action, verdict: Verdict) -> str:

@@ -168,6 +168,18 @@ def test_a_connection_that_starts_is_start_up_as_well():
     assert on(times, checks=[steps]).limiter is Limiter.UNKNOWN
 
 
+@pytest.mark.parametrize(
+    ("cause", "count"), [("gpu_computing", 2), ("gpu_idle.python", 1), ("gpu_idle", 1)]
+)
+def test_what_the_gpu_computes_has_its_actions_also_in_a_recording_of_a_start(cause, count):
+    times = {"gpu_idle.start_up.cudaFree": 50, "gpu_idle.python": 10, "gpu_computing": 40}
+    steps = ("steps", "false", "No step was marked.", "")
+    found = on(times, checks=[steps], matches=[match(cause, 10)])
+    assert found.limiter is Limiter.UNKNOWN
+    assert found.actions[0].title == "Steady steps are missing"
+    assert len(found.actions) == count
+
+
 def test_a_headline_that_is_too_long_loses_a_part_and_stays_a_sentence():
     steps = Result(metrics={"step_time_ns": Metric(value=80e6, unit="ns", title="")})
     name = "python.between the optimizer's step and the next forward"

@@ -226,6 +226,11 @@ def test_measured_kernels_alone_say_how_sure_their_gain_is(gain, why):
     assert shown(verdict).failed[-1:] == (why,)
 
 
+def test_what_was_recorded_without_steps_is_none():
+    said = " ".join(lines(replace(VERDICT, is_whole=True, is_unprofiled=False, step_ms=100)))
+    assert "1  up to 50% less (50 of 100 ms recorded): Waiting for data." in said
+
+
 def test_the_line_that_asked_is_said_though_more_follows_that_does_not_fit():
     asked = f"Asked by forward (/home/me/{'a' * 40}/model.py:181)."
     more = f"91.2 MiB were free. The peak is 90 % activations, {'most ' * 30}in one line."
