@@ -19,7 +19,7 @@ from profkit.analyze.shared.paired import (
     outcome_of,
 )
 from profkit.analyze.shared.repeat_order import beginnings, in_turn
-from profkit.core.formatting import counted
+from profkit.core.formatting import agreeing, counted
 from profkit.core.result import Abstention, Chart, Finding, Interval, Result, Severity, Table, table
 from profkit.core.settings import Settings, known
 from profkit.core.step_time import timed_alike
@@ -233,7 +233,8 @@ def _unsure(pairs: list[Pair]) -> Iterator[Abstention]:
         (void, "the machine got faster or slower from repeat to repeat: capture them again"),
     ):
         if runs:
-            what = f"whether {', '.join(runs)} differ from the reference"
+            names = ", ".join(runs)
+            what = agreeing(len(runs), "whether {of} differ[s|] from the reference", of=names)
             yield Abstention(what=what, reason=reason)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from profkit.cli.run_folders import RUNS, RunFolder
-from profkit.core.saved_results import BASELINES
+from profkit.core.saved_results import BASELINES, BEFORE
 from profkit.dag.inputs import Dag
 
 
@@ -46,4 +46,4 @@ def compared_with_before(folder: RunFolder) -> Iterator[str]:
 
 
 def _baseline(folder: RunFolder) -> str:
-    return f"before-{folder.name}"
+    return f"{BEFORE}{folder.name}"

@@ -9,6 +9,10 @@ COMPARISONS = Path("results/comparisons")
 """Folder of comparisons of two sides that were captured in pairs."""
 
 
+BEFORE = "before-"
+"""How the name begins of a run's result of the time before its program changed."""
+
+
 def comparison_file(name: str) -> Path:
     """Return where a comparison is kept."""
     return COMPARISONS / f"{name}.json"

@@ -12,7 +12,7 @@ from profkit.report.column_labels import column
 from profkit.report.compare import Examples, examples, key_numbers, overview
 from profkit.report.drawn_parts import Parts, cell, is_rank, rank_name
 from profkit.report.labelled_values import Item, Number, Value
-from profkit.report.provenance import differences, listings, machines, manifest, ran
+from profkit.report.provenance import before, differences, listings, machines, manifest, ran
 from profkit.report.record import verdict_of
 from profkit.report.run_folder import (
     captures,
@@ -53,12 +53,16 @@ def report_view(
     page: Page,
 ) -> view.Report:
     """Return the view of `selection`; `across` has the results of all its runs together."""
+    history = across.documents.get("history")
     runs, across = _of_one_run(runs, across, settings)
     shown_runs = [
         ShownRun(run, f"run-{index}", page.folder) for index, run in enumerate(runs, start=1)
     ]
     wanted = examples(runs, settings.key_metrics)
-    prepared = [_run(shown_run, wanted, settings) for shown_run in shown_runs]
+    prepared = [
+        _run(shown_run, wanted, settings, [*before(shown_run.run, history)])
+        for shown_run in shown_runs
+    ]
     of_runs = [section for run, _ in prepared for section in _all_of(run)]
     shown_across = ShownRun(with_run_labels(across, runs), "across", page.folder)
     together, parts_across = _across(shown_across)
@@ -160,7 +164,10 @@ def _sections(shown_run: ShownRun) -> tuple[dict[str, view.Section], Parts]:
     return sections, parts
 
 
-def _run(shown_run: ShownRun, wanted: Examples, settings: Settings) -> tuple[view.Run, Parts]:
+def _run(
+    shown_run: ShownRun, wanted: Examples, settings: Settings, also: Sequence[str]
+) -> tuple[view.Run, Parts]:
+    """Return a run, with what is `also` told of it beside what ran, and what it draws."""
     run = shown_run.run
     by_analysis, parts = _sections(shown_run)
     with_content, silent = _by_content(by_analysis)
@@ -168,7 +175,7 @@ def _run(shown_run: ShownRun, wanted: Examples, settings: Settings) -> tuple[vie
         anchor=shown_run.anchor,
         name=run.selected.run,
         label=run_label(run),
-        ran=tuple(ran(run)),
+        ran=(*ran(run), *also),
         command=run.selected.command,
         statuses=tuple(_statuses(run)),
         numbers=key_numbers(run, wanted),

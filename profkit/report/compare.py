@@ -14,7 +14,7 @@ from profkit.report.shown_run import ShownRun, cell_value, run_label
 
 _UNPROFILED = (
     "Step times are those of unprofiled steps. Causes, and differences of traces, are of traced "
-    "steps, which take longer."
+    "ones, whose times are others."
 )
 _LOG_FROM = 8  # largest over smallest value of an axis that was swept by doubling
 

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import starmap
 from typing import Any
 
+from profkit.core import result
+from profkit.core.formatting import milliseconds
+from profkit.core.saved_results import BEFORE
 from profkit.report import result_tree, view
 from profkit.report.column_labels import columns
 from profkit.report.labelled_values import Item
@@ -165,6 +168,19 @@ def ran(run: result_tree.Run) -> Iterator[str]:
     yield from filter(None, [_named(_machine(run))])
     versions = run.manifest.get("versions") or _of_captures(run, "versions")
     yield from (f"torch {versions[name]}" for name in ("torch",) if versions.get(name))
+
+
+def before(run: result_tree.Run, history: result.Document | None) -> Iterator[str]:
+    """Yield what a step took before the program changed, or it was recorded anew, and now."""
+    points = history.result.tables.get("points") if history else None
+    name = run.selected.run
+    times = {
+        row["result"]: milliseconds(float(row["step_time_ns"]) / 1e6)
+        for row in (points.records() if points else ())
+        if row["series"] == name and row["step_time_ns"] is not None
+    }
+    if earlier := times.pop(f"{BEFORE}{name}", ""):
+        yield from (f"a step {earlier} ms before, {now} ms now" for now in [*times.values()][-1:])
 
 
 def _zero(behaviour: Mapping[str, Any]) -> str:

@@ -124,7 +124,7 @@ def test_a_run_without_step_times_is_no_reference_and_is_named():
     assert [row["run"] for row in pairs(result)] == ["other"]
     assert [abstention.what for abstention in result.abstentions] == [
         "differences of failed",
-        "whether other differ from the reference",
+        "whether other differs from the reference",
     ]
 
 

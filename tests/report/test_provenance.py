@@ -1,6 +1,10 @@
+import pandas as pd
+import pytest
+
+from profkit.core.result import Document, Provenance, Result, table
 from profkit.report import result_tree, view
 from profkit.report.labelled_values import Item
-from profkit.report.provenance import differences, listings, machines, manifest, ran
+from profkit.report.provenance import before, differences, listings, machines, manifest, ran
 from profkit.report.shown_run import ShownRun
 
 MACHINE = {
@@ -65,6 +69,33 @@ def test_what_ran_is_said_in_a_few_words():
     recorded = {"machine": MACHINE, "versions": {"torch": "2.13"}}
     shown = ran(result_tree.Run(selected=selected, manifest=recorded))
     assert list(shown) == ["gpt", "batch 4", "ZeRO 2", "2 ranks", "EPYC, H100", "torch 2.13"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (
+            [("a", "before-a", 623e6), ("b", "before-b", 1e6), ("a", "(now)", 15.8e6)],
+            ["a step 623 ms before, 15.8 ms now"],
+        ),
+        ([("a", "main", 623e6), ("a", "(now)", 15.8e6)], []),
+        ([("a", "before-a", None), ("a", "(now)", 15.8e6)], []),
+        ([("a", "before-a", 623e6), ("a", "(now)", None)], []),
+    ],
+)
+def test_what_a_step_took_before_the_program_changed_is_said(rows, said):
+    columns = ["series", "result", "step_time_ns"]
+    points = table(pd.DataFrame(rows, columns=columns), title="")
+    provenance = Provenance(settings={}, modules={}, packages={}, inputs={})
+    history = Document(
+        analysis="history",
+        title="",
+        summary="",
+        result=Result(tables={"points": points}),
+        provenance=provenance,
+    )
+    assert list(before(run(), history)) == said
+    assert list(before(run(), None)) == []
 
 
 def test_of_a_command_its_words_are_said_and_of_an_import_its_kind():
