@@ -40,7 +40,7 @@ _COUNTERS = {
 _ORDER = (
     *("kernel", "total_ns", "time_share", "calls", "calls_per_step", "mean_ns"),
     *("operator", "operators", "module", "modules", "bound", "roofline_share"),
-    *("measured_ns", "measured_bound", "measured_roofline_share", "compute_percent"),
+    *("measured_ns", "measured_roof", "measured_roofline_share", "compute_percent"),
     *("memory_percent", "occupancy_percent", "registers", "measured_launches"),
     *("estimated_speedup_percent", "advice", "name"),
 )
@@ -259,7 +259,7 @@ def _counted(
     rows = by_kernel(measured, metrics, {**_COUNTERS, **hierarchical_roofline.columns()})
     position = hierarchical_roofline.positions(rows)
     made = rows[["name", "function", "grid", "block", "launches", *_COUNTERS]].assign(
-        measured_bound=position["bound"], measured_roofline_share=position["roof_share"]
+        measured_roof=position["bound"], measured_roofline_share=position["roof_share"]
     )
     made = made.rename(columns={"launches": "measured_launches"})
     made = made.merge(_advice(measured, advice), on=KERNEL, how="left")

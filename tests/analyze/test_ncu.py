@@ -427,5 +427,5 @@ def test_a_trace_alone_and_counters_alone_are_shown_with_what_is_missing():
     assert rows(measured)["measured_ns"][0] == 7.0
     # Nothing says where in the program it was launched, or what bounds it.
     assert list(measured.tables) == ["kernels"]
-    assert "measured_bound" not in rows(measured)
+    assert "measured_roof" not in rows(measured)
     assert measured.abstentions[0].what == "calls, operators and modules"
