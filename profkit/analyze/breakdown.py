@@ -15,7 +15,13 @@ from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.lanes import Lanes, fitting
 from profkit.analyze.shared.large_table import LargeTable, ranks_in_batches
 from profkit.analyze.shared.step_spans import spans, step_spans
-from profkit.analyze.shared.step_windows import WHERE, extents, filtered, until_gpu_done
+from profkit.analyze.shared.step_windows import (
+    WHERE,
+    after_first,
+    extents,
+    filtered,
+    until_gpu_done,
+)
 from profkit.core.formatting import counted, ranks_and_repeats
 from profkit.core.result import Abstention, Chart, Metric, Result, table
 from profkit.core.settings import Settings
@@ -124,8 +130,7 @@ def _windows(
     kept = kept[(kept["start_ns"] < kept["last"]) & (kept["end_ns"] > kept["first"])]
     if len(kept):
         kept = until_gpu_done(kept, kernels) if config.window == "device" else kept
-        counted = kept[kept["step"] >= config.skip_first]
-        return (counted if len(counted) else kept), ()
+        return after_first(kept, config.skip_first), ()
     whole = ranks.reset_index().rename(columns={"first": "start_ns", "last": "end_ns"})
     reason = "no step was marked" if steps.empty else "the steps are those of another capture"
     what = f"{reason}: the parts are those of all that was recorded"

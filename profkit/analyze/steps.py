@@ -95,7 +95,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     if kept.empty:
         return Result.abstain("step times", _no_step(rows, config.skip_first))
     is_unprofiled = tool == BASELINE
-    kept = kept if is_unprofiled else as_divided(kept, causes)
+    kept = kept if is_unprofiled else as_divided(rows, kept, causes)
     clock = _clock(kept)
     per_rank, per_repeat = _per_rank(kept), _per_repeat(clock, kept)
     times = by_repeat(clock)

@@ -108,7 +108,7 @@ def test_warm_up_steps_and_unknown_launches_are_left_out():
     result = run(
         kernels=[kernel(5, 9, 1), kernel(25, 29, 2, step=1), kernel(30, 31, 9, step=1)],
         runtime_calls=[call(0, 5, 1), call(20, 25, 2, step=1)],
-        steps=[span(0, 20), span(20, 40, step=1)],
+        steps=[span(0, 20), span(20, 32, step=1)],
         skip_first=1,
     )
     assert rows(result, "by_call")[0]["kernels"] == 1

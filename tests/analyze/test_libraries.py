@@ -60,7 +60,7 @@ def test_efficiency_is_over_the_steps_and_occupancy_over_the_kernels():
 
 def test_what_runs_outside_the_steps_that_count_is_left_out():
     result = run(
-        steps=[span(0, 50), span(50, 100, step=1)],
+        steps=[span(-50, 50), span(50, 100, step=1)],
         kernels=[
             kernel(0, 50, ADD, blocks_per_sm=1.0),
             kernel(60, 80, GEMM, step=1, blocks_per_sm=1.0),

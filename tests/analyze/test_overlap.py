@@ -69,7 +69,7 @@ def test_the_step_lasts_as_long_as_on_its_slowest_rank():
 
 def test_a_step_without_communication_has_none_and_warm_up_is_left_out():
     result = run(
-        steps=[step(0, 10), step(10, 20, step=1), step(20, 30, step=2)],
+        steps=[step(-10, 10), step(10, 20, step=1), step(20, 30, step=2)],
         kernels=[
             span(0, 10, kind="communication"),
             span(10, 14, kind="communication", step=1),

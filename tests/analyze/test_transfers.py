@@ -82,7 +82,7 @@ def test_what_is_not_recorded_is_neither_zero_nor_pinned():
 
 def test_warm_up_is_left_out():
     result = run(
-        steps=[span(0, 20), span(20, 40, step=1)],
+        steps=[span(-20, 20), span(20, 40, step=1)],
         kernels=[copy(0, 10, 100), copy(20, 30, 50, step=1)],
         skip_first=1,
     )

@@ -246,7 +246,7 @@ def _blocked(rank: RecordedRank, charged: NDArray[np.int64], name: str, detail: 
     length = (rank.calls["end_ns"] - rank.calls["start_ns"]).to_numpy(np.int64)[rows]
     detail.evidence = {
         "calls": int(rows.sum()),
-        "longest_ns": int(length.max()) if len(length) else 0,
+        "longest_call_ns": int(length.max()) if len(length) else 0,
     }
     if "Kernel" in call and len(rank.kernels):
         launched = rank.launched["call"].to_numpy(np.int64)

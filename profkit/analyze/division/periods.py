@@ -6,7 +6,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze.shared.step_windows import WHERE, extents, last_ends, until_gpu_done
+from profkit.analyze.shared.step_windows import (
+    WHERE,
+    after_first,
+    extents,
+    last_ends,
+    until_gpu_done,
+)
 from profkit.core.formatting import counted, duration
 
 _ONE_OFF = 1.5
@@ -55,7 +61,7 @@ def periods(
 
     What happens between two steps belongs to the one before. The CPU marks the end of a step while
     the GPU still works on it, so a period ends when that is done. The first `skip_first` steps are
-    left out as long as others remain, and so are first steps that take much longer than the others,
+    left out, see `after_first`, and so are first steps that take much longer than the others,
     and than most steps of the run, where these were `clocked`.
 
     Where no step was marked, all that was recorded is one period. The first period begins when the
@@ -81,8 +87,7 @@ def periods(
     windows = windows[windows["end_ns"] > windows["start_ns"]]
     rows = _to_the_next(_with_work(windows, of_cpu))
     recorded = _without_the_end(rows, of_cpu, last_ends(kernels))
-    rows = recorded[recorded["step"] >= skip_first]
-    rows = rows if len(rows) else recorded
+    rows = after_first(recorded, skip_first)
     skipped = recorded["step"].nunique() - rows["step"].nunique()
     lasted = clocked["end_ns"] - clocked["start_ns"] if clocked is not None else ()
     rows, one_off = _steady(rows, float(np.median(lasted)) if len(lasted) else 0.0)

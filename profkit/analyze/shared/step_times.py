@@ -139,14 +139,17 @@ def with_step_times(rows: pd.DataFrame, skip_first: int) -> pd.DataFrame:
     return kept[(kept["step"] >= begun).to_numpy()]
 
 
-def as_divided(kept: pd.DataFrame, causes: Result | None) -> pd.DataFrame:
-    """Return traced steps with the times that their causes sum to, of all ranks or of none."""
+def as_divided(rows: pd.DataFrame, kept: pd.DataFrame, causes: Result | None) -> pd.DataFrame:
+    """Return those `rows` of traced steps that causes divide, with the times that these sum to.
+
+    Else those that are `kept`: where not all of their ranks were divided.
+    """
     divided = causes.tables.get("by_step") if causes else None
     if divided is None:
         return kept
     key = ["rank", "repeat", "step"]
     times = pd.DataFrame(divided.rows, columns=list(divided.columns))[[*key, "step_time_ns"]]
-    steps = kept.drop(columns="step_time_ns").merge(times, on=key)
+    steps = rows.merge(times, on=key)
     return steps if {*steps["rank"]} == {*kept["rank"]} else kept
 
 

@@ -17,6 +17,7 @@ from profkit.core.result import Abstention
 
 WHERE = ["rank", "repeat"]
 _NEVER = np.iinfo(np.int64).min
+_ENOUGH, _ALIKE = 3, 0.2
 
 
 def step_windows(
@@ -24,23 +25,42 @@ def step_windows(
 ) -> tuple[pd.DataFrame, tuple[Abstention, ...]]:
     """Return rank, repeat, step, start_ns and end_ns of the steps that count, and abstentions.
 
-    The first `skip_first` steps are left out as long as others remain. Where no step is known
-    there is one window for each rank and repeat: all of its kernels, as step -1.
+    The first `skip_first` steps are left out, see `after_first`. Where no step is known there is
+    one window for each rank and repeat: all of its kernels, as step -1.
     """
     ranks = extents(kernels)
     known = steps[_with_work(steps, ranks)]
     columns = [*WHERE, "step", "start_ns", "end_ns"]
     if len(known):
         windows = until_gpu_done(known, kernels)[columns]
-        counted = windows[windows["step"] >= skip_first]
-        kept = counted if len(counted) else windows
-        return kept.reset_index(drop=True), _without_steps(ranks.index, kept)
+        kept = after_first(windows, skip_first).reset_index(drop=True)
+        return kept, _without_steps(ranks.index, kept)
     whole = ranks.reset_index().rename(columns={"first": "start_ns", "last": "end_ns"})
     reason = "no step was marked" if steps.empty else "the steps are those of another capture"
     missing = Abstention(
         what="single steps", reason=f"{reason}: the numbers are those of all that was recorded"
     )
     return whole.assign(step=-1)[columns], (missing,)
+
+
+def after_first(rows: pd.DataFrame, skip_first: int) -> pd.DataFrame:
+    """Return the steps without the first `skip_first`, as long as others remain.
+
+    Of fewer than three that remain, steps before them count as well that take as long: traces of
+    strangers are short, and a program that was warm before its first step has none to leave out.
+    """
+    numbers = np.unique(rows["step"])
+    later = numbers[numbers >= skip_first]
+    if not len(later):
+        return rows
+    lasted = (rows["end_ns"] - rows["start_ns"]).groupby(rows["step"], observed=True).max()
+    usual = float(lasted[later].median())
+    first = int(later[0])
+    for number in numbers[numbers < skip_first][::-1][: max(_ENOUGH - len(later), 0)]:
+        if abs(lasted[number] - usual) > _ALIKE * usual:
+            break
+        first = int(number)
+    return rows[(rows["step"] >= first).to_numpy()]
 
 
 def extents(work: pd.DataFrame, key: Sequence[str] = WHERE) -> pd.DataFrame:

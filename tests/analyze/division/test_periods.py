@@ -21,6 +21,24 @@ def spans(lengths, **columns):
 
 
 @pytest.mark.parametrize(
+    ("lengths", "counted"),
+    [
+        ((300, 300, 310, 300), [1, 2, 3]),  # three are enough
+        ((300, 290, 300), [0, 1, 2]),
+        ((300, 900, 310, 300), [2, 3]),  # the one before it is no longer one of these
+        ((900, 300), [1]),
+        ((300, 300, 300, 300, 300, 300), [3, 4, 5]),
+    ],
+)
+def test_first_steps_that_take_as_long_count_where_few_remain(lengths, counted):
+    steps, ops = spans(lengths), spans(lengths, kind="operator")
+    skipped = min(3, len(lengths) - 1)
+    found = periods(frame("steps", steps), frame("cpu_ops", ops), frame("kernels", []), skipped)
+    assert [*found.rows["step"]] == counted
+    assert found.skipped == len(lengths) - len(counted)
+
+
+@pytest.mark.parametrize(
     ("lengths", "usual", "left_out"),
     [
         ((900, 300, 310), None, [0]),
