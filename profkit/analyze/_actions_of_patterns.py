@@ -18,6 +18,8 @@ _REST = 0.25
 _NEARLY_ALL = 0.75
 _OF_WORKERS = "too_few_workers"
 _OF_IDLE_MACHINES: tuple[str, ...] = ("idle_cores",)
+_OF_THE_STEP = ("short_kernels",)
+"""Patterns that no line of their cause is the place of."""
 _OF_DATA = ("padded_batches",)
 
 
@@ -145,7 +147,8 @@ def _of_match(
         part = _part(name, known).id
         parts[part] = parts.get(part, 0.0) + ms
     gain_ms = sum(min(ms, known[part].gain_ms) for part, ms in parts.items())
-    return _action(row, cause.id, gain_ms, _line(row["place"], cause.place))
+    where = "" if row["pattern"] in _OF_THE_STEP else _line(row["place"], cause.place)
+    return _action(row, cause.id, gain_ms, where)
 
 
 def of_some_steps(matches: Iterable[Mapping[str, Any]]) -> list[Action]:

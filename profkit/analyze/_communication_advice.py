@@ -9,6 +9,7 @@ from profkit.analyze.division.communicated import NO_LIBRARY
 from profkit.core.formatting import milliseconds, size
 from profkit.core.verdict import Action, Cause, Confidence, Trust
 
+WAITS = "Waiting or transfer"
 _MOSTLY = 0.5
 _SMALL_BYTES = 32 << 10
 """Of a message below this the time is latency, which fewer bytes do not shorten."""
@@ -93,15 +94,28 @@ def is_mostly_waiting(evidence: Mapping[str, str | int | float | bool]) -> bool:
     return float(evidence.get("at_best_share", 1.0)) < _MOSTLY
 
 
+def _waits(cause: Cause) -> bool:
+    """Tell whether most of exposed communication is waiting, whoever it is for.
+
+    Stages wait for the first and last of their micro-batches even where none is late, and what a
+    CPU still does after the last rank has come is no waiting.
+    """
+    is_waited = cause.id.endswith(".transfer") and cause.evidence.get("on_cpu")
+    return is_mostly_waiting(cause.evidence) and STAGES not in cause.evidence and not is_waited
+
+
+def with_title(cause: Cause) -> Cause:
+    """Return the cause; transfer that mostly waits is called so."""
+    is_transfer = cause.id == f"{gpu.EXPOSED}.transfer"
+    return replace(cause, title=WAITS) if is_transfer and _waits(cause) else cause
+
+
 def less_communication(cause: Cause) -> str:
     """Return the advice on exposed communication, by the operation that most of it is of.
 
     Nothing is said of the bytes of messages whose time is waiting, or latency.
     """
-    # Stages wait for the first and last of their micro-batches even where none is late, and what a
-    # CPU still does after the last rank has come is no waiting.
-    is_waited = cause.id.endswith(".transfer") and cause.evidence.get("on_cpu")
-    if is_mostly_waiting(cause.evidence) and STAGES not in cause.evidence and not is_waited:
+    if _waits(cause):
         fastest = milliseconds(float(cause.evidence["fastest_ns"]) / 1e6)
         return (
             f"Most of it is waiting, as a call of the same size takes {fastest} ms at best: see "

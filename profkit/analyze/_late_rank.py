@@ -22,6 +22,7 @@ OF_SOME_RANKS = "the straggler of "
 STAGES = "is_of_stages"
 """Evidence on communication between ranks that send to one another, all of which were recorded."""
 
+_NOT_STARTED = names.lower(names.title(f"{gpu.IDLE}.not_started"))
 _UNSEEN = "in which nothing was recorded"
 _ALLOCATING = ("cudaMalloc", "cudaFree", "hipMalloc", "hipFree")
 _COMPUTING = ("gpu_computing", "cpu_operators")
@@ -126,10 +127,14 @@ def late_advice(cause: Cause) -> str:
     rank, did = cause.evidence.get("late_rank"), str(cause.evidence.get("late_because", ""))
     known = f"rank {rank} has {did}" if did[:1].isdigit() else ""
     if cause.evidence.get("is_mutual"):
+        why = (
+            ": see with `nvidia-smi` whether another program has the GPU"
+            if _NOT_STARTED in did
+            else ", as where batches differ in length, or where ranks share cores"
+        )
         return (
             f"Two ranks come last in turn, each for at most {share} of the waiting"
-            f"{f' ({known})' if known else ''}, as where batches differ in length from step to "
-            "step, or where ranks share cores."
+            f"{f' ({known})' if known else ''}{why}."
         )
     what = known or "give all ranks equal work (lengths of sequences, sizes of batches, CPU cores)"
     return f"Ranks come last in turn, each for at most {share} of the waiting: {what}."

@@ -13,7 +13,7 @@ from profkit.analyze._actions_of_patterns import (
     with_known_causes,
     with_places_elsewhere,
 )
-from profkit.analyze._communication_advice import without_ranks
+from profkit.analyze._communication_advice import with_title, without_ranks
 from profkit.analyze._headline import (
     PER_STEP,
     PER_TRACED_STEP,
@@ -261,14 +261,16 @@ def _without_profiler(
 
 
 def _cause(row: Mapping[str, Any], step_ms: float) -> Cause:
-    return Cause(
-        id=row["id"],
-        title=row["title"],
-        ms_per_step=row["ms_per_step"],
-        gain_ms=row["gain_ms"],
-        share=row["ms_per_step"] / step_ms,
-        place=row["place"],
-        evidence=json.loads(row["evidence"]),
+    return with_title(
+        Cause(
+            id=row["id"],
+            title=row["title"],
+            ms_per_step=row["ms_per_step"],
+            gain_ms=row["gain_ms"],
+            share=row["ms_per_step"] / step_ms,
+            place=row["place"],
+            evidence=json.loads(row["evidence"]),
+        )
     )
 
 

@@ -2,16 +2,18 @@
 
 import pytest
 
-from profkit.analyze._communication_advice import less_communication
+from profkit.analyze._communication_advice import less_communication, with_title
+from profkit.analyze._late_rank import late_advice
 from profkit.core.verdict import Cause
 
 
+def exposed(part="transfer", **evidence):
+    return Cause(id=f"exposed_communication.{part}", title=part.title(), ms_per_step=5.0,
+                 gain_ms=5.0, share=0.5, evidence=evidence)  # fmt: skip
+
+
 def advice(**evidence):
-    exposed = "exposed_communication.transfer"
-    return less_communication(
-        Cause(id=exposed, title="Transfer", ms_per_step=5.0, gain_ms=5.0, share=0.5,
-              evidence=evidence)
-    )  # fmt: skip
+    return less_communication(exposed(**evidence))
 
 
 @pytest.mark.parametrize(
@@ -81,6 +83,21 @@ def test_what_is_done_behind_the_last_rank_and_in_stages_is_not_called_waiting(m
     given = advice(operation="send", operation_share=1.0, **slow, **more)
     assert ("Most of it is waiting" in given) == is_waiting
     assert ("ScheduleInterleaved1F1B" in given) != is_waiting
+    title = with_title(exposed(**slow, **more)).title
+    assert title == ("Waiting or transfer" if is_waiting else "Transfer")
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("launched but not started", "than rank 1): see with `nvidia-smi` whether another program"),
+        ("GPU computing", "than rank 1), as where batches differ in length, or where ranks share"),
+    ],
+)
+def test_two_ranks_that_come_last_in_turn_may_share_their_gpus(more, words):
+    because = f"5.5 ms more {more} than rank 1"
+    waiting = exposed("waiting", late_rank=0, is_mutual=True, late_because=because)
+    assert words in late_advice(waiting)
 
 
 def test_gradients_that_are_sent_in_16_bits_are_not_to_be():

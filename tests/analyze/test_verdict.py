@@ -783,6 +783,17 @@ def test_what_a_gpu_computes_that_waits_for_others_at_work_is_shortened_then(
     assert words not in titles[wait]
 
 
+@pytest.mark.parametrize(("pattern", "has_line"), [("short_kernels", False), ("other", True)])
+def test_many_launches_of_a_step_are_made_at_no_single_line(pattern, has_line):
+    line = "train.py(49): main"
+    found = on(
+        {"gpu_computing": 20, "gpu_idle.python": 80},
+        about={"gpu_idle.python": (line, {})},
+        matches=[(pattern, *match("gpu_idle.python", 30)[1:])],
+    )
+    assert found.actions[0].place == (line if has_line else "")
+
+
 @pytest.mark.parametrize(("share", "is_later"), [(0.9, True), (0.2, False)])
 def test_kernels_are_shortened_after_many_launches_and_not_after_a_few_long_waits(share, is_later):
     times = {"gpu_computing": 20, "gpu_idle.python": 80}
