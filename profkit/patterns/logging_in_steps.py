@@ -7,6 +7,7 @@ from profkit.patterns.base import Match, Step, pattern
 
 _FUNCTIONS = (
     r"logging/__init__\.py|wandb/|tensorboard/|mlflow/|tensorboardX/"
+    r"|(?:lightning/pytorch|pytorch_lightning)/(?:core/module\.py\(\d+\): log(?:_dict)?$|loggers/)"
     r"|tqdm/std\.py\(\d+\): (?!__iter__)"  # in which what is iterated over runs
     r"|<built-in (?:function print|method (?:flush|write) )|: log_metrics?$"
 )

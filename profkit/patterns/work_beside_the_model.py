@@ -62,7 +62,8 @@ def match(
     keys = _keys(python_calls, model)
     lines = {*keys}
     in_backward = equal(cpu_ops, "phase", "backward")
-    called_by_program = called(cpu_ops) & ~in_backward
+    # What is sampled seldom may reach into the model, whose phases are known.
+    called_by_program = called(cpu_ops) & ~in_backward & ~within(cpu_ops, model)
     said = set()
     for calls in long_lasting(python_calls, keys, step):
         spent = spent_on_cpu(python_calls, calls, cpu_ops, causes)
@@ -137,8 +138,12 @@ def _has_gradients(ops: pd.DataFrame, cpu_ops: pd.DataFrame) -> bool:
 
 def _model(python_calls: pd.DataFrame, cpu_ops: pd.DataFrame) -> pd.DataFrame:
     """Return when the model ran: calls of its parts, and phases, which few samples may lie in."""
-    calls = python_calls[outermost(python_calls, having(python_calls, _TRAINING))]
+    begins = python_calls["start_ns"][having(python_calls, MODEL)]
+    # Trainers call the model from within the optimizer's step, and the program's hooks with it.
+    calls_model = having(python_calls, "torch/optim/") & (contained(python_calls, begins) > 0)
+    calls = python_calls[outermost(python_calls, having(python_calls, _TRAINING) & ~calls_model)]
     phases = cpu_ops[having(cpu_ops, _PHASES) & equal(cpu_ops, "kind", "annotation")]
+    phases = phases[contained(phases, begins) == 0]
     columns = ["tid", "start_ns", "end_ns"]
     return pd.concat([calls[columns], phases[columns]], ignore_index=True)
 

@@ -549,6 +549,51 @@ def test_operators_that_last_are_none_of_a_gpu(names, lasts_ms, is_on_cpu):
 
 
 @pytest.mark.parametrize(
+    ("around", "is_found"), [((0, 200_000), True), ((19_000, 190_000), False), (None, True)]
+)
+def test_hooks_that_a_trainer_calls_within_the_optimizer_are_beside_the_model(around, is_found):
+    given = examples("work_beside_the_model")
+    calls, phases = [*given.CALLS], []
+    if around:  # the one that calls the model too holds all that a trainer does
+        calls.insert(1, given.called(*around, "torch/optim/optimizer.py(485): wrapper"))
+        phases = [op(1, "Optimizer.step#SGD.step", kind="annotation") | span(*around)]
+    numbered = [row | {"call": number} for number, row in enumerate(calls)]
+    tables = given.FOUND | {"python_calls": numbered}
+    tables["cpu_ops"] = [*given.FOUND["cpu_ops"], *phases]
+    assert bool(found(patterns()["work_beside_the_model"], **tables)) == is_found
+
+
+def test_operators_of_the_model_are_none_of_a_function_that_samples_place_around_them():
+    given = examples("work_beside_the_model")
+    step = op(500, "Optimizer.step#Adam.step", kind="annotation") | span(10_000, 60_000)
+    short = [
+        op(501 + number, "aten::mul_", 100) | span(at := 30_000 + 50 * number, at + 40)
+        for number in range(600)
+    ]
+    tables = given.FOUND | {"cpu_ops": [*given.FOUND["cpu_ops"], *short]}
+    (match,) = found(patterns()["work_beside_the_model"], **tables)
+    assert "calls 601 operators per step" in match.advice
+    (match,) = found(
+        patterns()["work_beside_the_model"], **tables | {"cpu_ops": [*tables["cpu_ops"], step]}
+    )
+    assert "operators per step" not in match.advice
+
+
+@pytest.mark.parametrize(
+    ("name", "is_logging"),
+    [
+        ("lightning/pytorch/core/module.py(393): log", True),
+        ("pytorch_lightning/core/module.py(400): log_dict", True),
+        ("lightning/pytorch/core/module.py(900): training_step", False),
+    ],
+)
+def test_lightning_logs_in_each_step(name, is_logging):
+    calls = [python(0, 90_000, name)]
+    example = examples("logging_in_steps").FOUND | {"python_calls": calls}
+    assert bool(found(patterns()["logging_in_steps"], **example)) == is_logging
+
+
+@pytest.mark.parametrize(
     ("cores", "words"),
     [(4, "its 4 CPU cores at most"), (1, "1 CPU core"), (-1, "a worker for each")],
 )

@@ -23,6 +23,7 @@ from profkit.testing import frame, span
         ("/venv/lib/python3.11/site-packages/cv2.py(2): imread", True),
         ("pandas.py(3): main", False),
         ("transformers/models/llama/modeling_llama.py(3): forward", False),
+        ("lightning/pytorch/core/module.py(393): log", True),
         ("copy.py(153): deepcopy", True),
         ("json/encoder.py(3): encode", True),
         ("/usr/lib/python3.12/json/encoder.py(3): encode", True),
