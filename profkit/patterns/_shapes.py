@@ -10,6 +10,11 @@ HALF = re.compile(r"BFloat16|Half")
 MATMULS = r"^aten::(?:mm|addmm|bmm|baddbmm|_grouped_mm)$"
 """Operators that are matrix products, not those that call them."""
 
+LAYER_PRODUCTS = r"^aten::(?:addmm|mm)$"
+"""Those of linear layers."""
+AT_ONCE = 8
+"""Rows that take little longer than one."""
+
 CONVOLUTIONS = r"^aten::(?:cudnn_|miopen_|mkldnn_|thnn_|slow_)?_?convolution(?:_backward)?"
 ELEMENTWISE_KERNEL = r"elementwise_kernel|CatArrayBatchedCopy|reduce_kernel"
 
@@ -45,3 +50,9 @@ def operands(text: str) -> tuple[list[int], list[int]]:
         if len(left) > 1 and len(right) > 1 and left[-1] == right[-2]:
             return left, right
     return [], []
+
+
+def has_one_row(text: str) -> bool:
+    """Tell whether the left one of two matrices has one row, as a single sample gives."""
+    left, _ = operands(text)
+    return len(left) > 1 and left[-2] == 1

@@ -4,13 +4,11 @@ import pandas as pd
 
 from profkit.core.verdict import Confidence
 from profkit.patterns._rows import cause, fitting, having, per_step, place, time, trains
-from profkit.patterns._shapes import operands
+from profkit.patterns._shapes import AT_ONCE, LAYER_PRODUCTS, has_one_row
 from profkit.patterns.base import Match, Step, pattern
 
-_PRODUCT = r"^aten::(?:addmm|mm)$"
 _LEAST_PRODUCTS = 2
 _MOSTLY = 0.9
-_AT_ONCE = 8
 
 
 @pattern(
@@ -23,8 +21,8 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     Whether there are others to give the model at once, no recording says: that is advised where
     nothing else is.
     """
-    products = having(cpu_ops, _PRODUCT)
-    single = products & fitting(cpu_ops, "input_shapes", _has_one_row)
+    products = having(cpu_ops, LAYER_PRODUCTS)
+    single = products & fitting(cpu_ops, "input_shapes", has_one_row)
     are_few = per_step(products, step.count) < _LEAST_PRODUCTS
     if are_few or single.sum() < _MOSTLY * products.sum() or trains(cpu_ops):
         return None
@@ -32,14 +30,9 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     return Match(
         cause=cause(cpu_ops, products, kernels),
         advice=f"Each matrix product has one row: where several requests wait, give the model all "
-        f"of them in one call, as {_AT_ONCE} rows take little longer than one.",
-        gain_ns=time(cpu_ops, of_model, kernels) * (1 - 1 / _AT_ONCE),
+        f"of them in one call, as {AT_ONCE} rows take little longer than one.",
+        gain_ns=time(cpu_ops, of_model, kernels) * (1 - 1 / AT_ONCE),
         place=place(cpu_ops, products),
         confidence=Confidence.LOW,
         evidence={"products_per_step": per_step(products, step.count)},
     )
-
-
-def _has_one_row(text: str) -> bool:
-    left, _ = operands(text)
-    return len(left) > 1 and left[-2] == 1

@@ -142,10 +142,11 @@ def _model(python_calls: pd.DataFrame, cpu_ops: pd.DataFrame) -> pd.DataFrame:
     # Trainers call the model from within the optimizer's step, and the program's hooks with it.
     calls_model = having(python_calls, "torch/optim/") & (contained(python_calls, begins) > 0)
     calls = python_calls[outermost(python_calls, having(python_calls, _TRAINING) & ~calls_model)]
-    phases = cpu_ops[having(cpu_ops, _PHASES) & equal(cpu_ops, "kind", "annotation")]
-    phases = phases[contained(phases, begins) == 0]
+    in_phases = having(cpu_ops, _PHASES) & equal(cpu_ops, "kind", "annotation")
+    phases = cpu_ops[in_phases & (contained(cpu_ops, begins) == 0)]
     columns = ["tid", "start_ns", "end_ns"]
-    return pd.concat([calls[columns], phases[columns]], ignore_index=True)
+    made: pd.DataFrame = pd.concat([calls[columns], phases[columns]], ignore_index=True)
+    return made
 
 
 def _keys(python_calls: pd.DataFrame, model: pd.DataFrame) -> NDArray[np.object_]:
