@@ -210,6 +210,10 @@ def test_each_check_fails_alone_and_silences_what_depends_on_it(name):
     assert found[name].message.endswith(".")
 
 
+def test_steps_of_another_run_are_not_compared_with_most_of_it_as_well():
+    assert [*failed(**slowed(0.3), over_usual=2.4)] == ["other steps"]
+
+
 def test_ranks_that_a_trace_states_are_missing_where_no_group_is_known():
     text = "Rank 0 of 8; the trace says nothing of their groups."
     assert failed(**noted(text))["ranks"].message == "1 of 8 ranks recorded."

@@ -369,6 +369,7 @@ def _of_surroundings(seen: Seen) -> Iterator[Trust]:
             message=f"{seen.calls_per_ms:.0f} calls of Python functions were recorded per ms, which"
             " slows the CPU: compare with a recording without `with_stack`.",
         )
+    is_far = seen.slowdown is not None and seen.slowdown.value <= _OTHER_RUN
     warned = (warning for one in seen.recordings.values() for warning in one.warnings)
     if within := next(filter(_WITHIN_STEP.search, warned), ""):
         yield Trust(check="whole steps", passed=False, message=within)
@@ -378,7 +379,6 @@ def _of_surroundings(seen: Seen) -> Iterator[Trust]:
         ratio = f"{slowdown.value:.2f} times"
         is_even = abs(slowdown.value - 1) < _EVEN
         said = f"about as long ({ratio})" if is_even else f"{ratio} as long"
-        is_far = slowdown.value <= _OTHER_RUN
         yield Trust(
             check=FAR_STEPS if is_far else "profiler overhead",
             passed=1 - _MOST_CHANCE <= slowdown.value <= 1 + _MOST_OVERHEAD,
@@ -386,7 +386,7 @@ def _of_surroundings(seen: Seen) -> Iterator[Trust]:
             f"{'; that may be chance' if may_be_chance else ''}"
             f"{f': {_DIFFERENT}' if slowdown.value < 1 - _MOST_CHANCE else ''}.",
         )
-    if seen.over_usual > _MOST_OVER_USUAL:
+    if seen.over_usual > _MOST_OVER_USUAL and not is_far:
         yield Trust(
             check="usual steps",
             passed=False,
