@@ -13,6 +13,8 @@ def described(
 ) -> dict[str, Any]:
     """Return the selection; `across` has the results of all runs, `comparison` is a file or ""."""
     differs = differing(plan.runs)
+    # How often a run is captured is none of its own overrides: its results have no other name.
+    repeats = [word for word in plan.overrides if word.startswith("repeats=")]
     return {
         "title": plan.report["title"],
         "overrides": plan.overrides,
@@ -27,7 +29,7 @@ def described(
                 "tools": run.tools,
                 "analyses": list(run.analyses),
                 "behaviour": run.behaviour,
-                "command": command(run.overrides),
+                "command": command([*run.overrides, *repeats]),
                 "differs": differs[run.name],
             }
             for run in plan.runs

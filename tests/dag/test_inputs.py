@@ -35,7 +35,7 @@ def dag():
 
 def dag_of(*runs):
     plan = Plan(
-        overrides=("batch=2",),
+        overrides=("batch=2", "repeats=2"),
         runs=runs,
         run_settings=RunSettings(repeats=2, timeout_s=9),
         tools={
@@ -174,7 +174,8 @@ def test_the_selection_is_written_under_the_name_of_its_content(dag, tmp_path, m
     assert dag.selection() == path
     written = json.loads((tmp_path / path).read_text())
     assert written["runs"][0]["folder"] == "results/runs/r"
-    assert written["command"] == "profkit run batch=2"
+    assert written["command"] == "profkit run batch=2 repeats=2"
+    assert written["runs"][0]["command"] == "profkit run batch=2 repeats=2"
 
 
 def test_an_analysis_across_runs_is_one_job_that_reads_those_that_have_what_it_needs(
