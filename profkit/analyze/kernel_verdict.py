@@ -150,7 +150,7 @@ def _limited(speed_of_light: Result | None) -> KernelVerdict | None:
 
 _MOSTLY = 0.5
 _NEAR_PEAK = 50.0
-"""Of the peak of DRAM is left, in percent, at most, where it bounds a gain."""
+"""What DRAM leaves of its peak, in percent, where it bounds a gain, at most."""
 _WORDS = {"balanced": "compute and memory alike", "caches": "L1 and L2"}
 _ADVICE = {
     "latency": "Fuse small kernels or enlarge the batch, so that the grid fills the GPU; the warp "
@@ -176,7 +176,7 @@ def _verdict(rows: pd.DataFrame, whole: float) -> KernelVerdict:
     claim = f"up to {gain:.0f} % less time" if gain else f"{share:.0f} % of the measured time"
     # Rules on accesses and caches count sectors, and do not ask whether these come from DRAM.
     dram = float((rows["dram_percent"] * rows["time_ns"]).sum() / time) if time else 0.0
-    if gain > (bound := 100 - dram) and bound < _NEAR_PEAK:
+    if gain > (bound := 100 - dram) and bound <= _NEAR_PEAK:
         claim += f", {max(bound, 0):.0f} % at the same DRAM traffic"
         evidence |= {"dram_percent": dram}
     others = f" and {counted(len(by_function) - 1, 'other')}" if len(by_function) > 1 else ""

@@ -43,7 +43,7 @@ class Config(Settings):
 
 
 _UNEVEN = 0.5
-"""Of what the GPU holds that ran out, at most, where the others hold far less."""
+"""Part of what the GPU holds that ran out, below which others hold far less."""
 
 _MUCH = 1 / 3
 """Of the activations, known by name: to mend those helps in training as well."""

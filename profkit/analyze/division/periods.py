@@ -187,7 +187,7 @@ def _one_off(rows: pd.DataFrame, usual_ns: float) -> list[int]:
     first = 0
     while len(times) - first > _FEWEST:
         usual = max(float(np.median(times[first + 1 :])), usual_ns)
-        alike = np.abs(times[first:] / times[first] - 1) <= _ALIKE
+        alike = np.abs(times[first:] - times[first]) <= _ALIKE * times[first]
         if times[first] <= _ONE_OFF * usual or alike.mean() > _MOSTLY:
             break
         first += 1

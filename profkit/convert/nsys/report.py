@@ -191,10 +191,7 @@ class Report:
                 why = "CUDA was traced, and either no GPU was used or the report was cut short"
             self.notes.append(f"The report holds no kernel, copy or set: {why}.")
         elif self.strings and not any(map(_is_of_pytorch, self.strings.values())):
-            self.notes.append(
-                "PyTorch was not found in the report: nothing is advised that only its programs can"
-                " do."
-            )
+            self.notes.append("PyTorch was not found in the report: advice on it is left out.")
         self._check_launches(calls)
         stated = self.store.ints("ANALYSIS_DETAILS", ["duration", "stopTime"])
         # Versions count the stop from the start of the recording, or of the machine.
