@@ -35,7 +35,7 @@ def is_profkits(file: str) -> bool:
 
 def is_library(file: str) -> bool:
     """Say whether `file` is of Python, of a known library or of profkit, and not of the program."""
-    return imported_library(file) != ""
+    return library(file) != ""
 
 
 def library(file: str) -> str:

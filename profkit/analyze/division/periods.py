@@ -147,10 +147,21 @@ def _have_work(rows: pd.DataFrame, of_cpu: "pd.Series[int]") -> NDArray[np.bool_
 
 
 def _to_the_next(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the steps so that each lasts until the next, where that was recorded too."""
+    """Return the steps so that each lasts until the next, where that was recorded too.
+
+    Not where far more than usual passes until then, by more than a step: that is an evaluation.
+    """
     rows = rows.sort_values([*WHERE, "start_ns"], ignore_index=True)
-    after = rows.groupby(WHERE, observed=True)[["step", "start_ns"]].shift(-1, fill_value=-1)
+    by_rank = rows.groupby(WHERE, observed=True)
+    after = by_rank[["step", "start_ns"]].shift(-1, fill_value=-1)
     follows = (after["step"] == rows["step"] + 1).to_numpy()
+    where = [rows[name] for name in WHERE]
+    lasted, until = rows["end_ns"] - rows["start_ns"], after["start_ns"] - rows["end_ns"]
+    usual = sum(
+        times.groupby(where).transform("median").fillna(0)
+        for times in (lasted, until.where(follows))
+    )
+    follows = follows & (until <= usual).to_numpy()
     end = np.where(follows, after["start_ns"], rows["end_ns"])
     return rows.assign(end_ns=np.maximum(end, rows["start_ns"]))
 

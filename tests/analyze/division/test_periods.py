@@ -21,6 +21,22 @@ def spans(lengths, **columns):
 
 
 @pytest.mark.parametrize(
+    ("gaps", "lasting"),
+    [
+        ((10, 20, 10, 0), [110, 120, 110, 100]),
+        ((1, 900, 1, 0), [101, 100, 101, 100]),  # an evaluation follows the second
+        ((1, 900, 900, 0), [101, 1000, 1000, 100]),
+    ],
+)
+def test_a_step_lasts_until_the_next_but_for_what_is_done_between_some(gaps, lasting):
+    starts = [sum(gaps[:number]) + 100 * number for number in range(4)]
+    rows = [span(at, at + 100, **OWN, step=number) for number, at in enumerate(starts)]
+    ops = [row | {"kind": "operator"} for row in rows]
+    found = periods(frame("steps", rows), frame("cpu_ops", ops), frame("kernels", []), 0).rows
+    assert [*(found["end_ns"] - found["start_ns"])] == lasting
+
+
+@pytest.mark.parametrize(
     ("lengths", "counted"),
     [
         ((300, 300, 310, 300), [1, 2, 3]),  # three are enough
