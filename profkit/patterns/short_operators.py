@@ -62,8 +62,8 @@ def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Matc
     count = per_step(chosen, step.count)
     return Match(
         cause="cpu_operators",
-        advice=f"{count:,.0f} operators per step take {duration(mean_ns)} each, mostly the call"
-        + advice,
+        advice=f"{count:,.0f} operators per step take {duration(mean_ns)} each, most of it to be"
+        f" called{advice}",
         gain_ns=gain_ns + sum(of_python.values()),
         also=of_python,
         place=str(python_calls["name"][lines].iloc[0]) if lines.any() else place(cpu_ops, chosen),
@@ -77,7 +77,7 @@ def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Matc
 
 def _of_loops(cpu_ops: pd.DataFrame, between_ns: float, step: Step) -> str:
     """Return what to do about a loop in which `between_ns` pass between operators in a step."""
-    between = f", and Python between them {duration(between_ns)}" if between_ns else ""
+    between = f", and Python between them takes {duration(between_ns)}" if between_ns else ""
     calls = having(cpu_ops, _MODEL_CALLED) & equal(cpu_ops, "kind", "annotation")
     if (many := per_step(calls, step.count)) >= _MANY_CALLS:
         return (

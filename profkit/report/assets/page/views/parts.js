@@ -182,7 +182,7 @@ export function decisiveOf({ drawings }) {
  * @param {Verdict} shown
  */
 function doubtsOf(shown) {
-  return shown.failed.flatMap((text) => [" ", element("span", { class: "cut" }, ...withCode(text))]);
+  return shown.failed.flatMap((one) => [" ", element("span", { class: "cut" }, ...withCode(one))]);
 }
 
 /** @param {Verdict} shown @param {import("../model.js").Drawn} drawn */
