@@ -5,7 +5,7 @@ import pandas as pd
 
 from profkit.patterns._dropout import DROPOUT
 from profkit.patterns._rows import Chosen, belonging, fitting, having, inside
-from profkit.patterns._shapes import MATRIX, operands, shape
+from profkit.patterns._shapes import MATRIX, elements, listed, operands, shape
 from profkit.patterns.base import charged
 from profkit.tables.kernel_names import uses_tensor_cores
 
@@ -82,7 +82,11 @@ def _between_products(cpu_ops: pd.DataFrame, softmax: Chosen) -> tuple[Chosen, C
         if changes[softmax_at:high].any() and not is_own[softmax_at]:
             found[order[softmax_at]] = False
         else:
-            between[order[low : high + 1]] = True
+            near = order[low : high + 1]
+            least = elements(shape(str(rows["input_shapes"].iloc[order[softmax_at]])))
+            are_less = [_is_less(str(text), least) for text in rows["input_shapes"].iloc[near]]
+            between[near[~np.array(are_less)]] = True
+            between[[order[low], order[high]]] = True
     return found, between
 
 
@@ -101,6 +105,12 @@ def _changing(cpu_ops: pd.DataFrame) -> Chosen:
 def _is_by_matrix(text: str) -> bool:
     weights, others = shape(text), shape(text, 1)
     return len(weights) >= MATRIX and weights[-2:] == others[-2:]
+
+
+def _is_less(text: str, least: int) -> bool:
+    """Tell whether an operator has no input of as many elements as scores: it may make a mask."""
+    sizes = [elements(shape(text, number)) for number in range(len(listed(text)))]
+    return bool(sizes) and max(sizes) < least
 
 
 def _are_made(scores: str, product: str) -> bool:

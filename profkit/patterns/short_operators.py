@@ -43,7 +43,8 @@ def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Matc
         return None
     usual = _usually_brief(cpu_ops, step.slowdown) & ~updating
     gain_ns = time(cpu_ops, inside(cpu_ops, short | usual))
-    if gain_ns < _LEAST_SHARE * step.ms * 1e6 * step.count:
+    between_ns = _between_ns(cpu_ops, usual, step.slowdown)
+    if gain_ns + between_ns < _LEAST_SHARE * step.ms * 1e6 * step.count:
         return None
     forward = short & ~equal(cpu_ops, "phase", "backward")
     beside = forward & of_parameters(cpu_ops)
@@ -56,7 +57,6 @@ def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Matc
         advice, of_python = f", {loop_advice(cpu_ops, beside)}", {}
         gain_ns = time(cpu_ops, inside(cpu_ops, beside))
     else:
-        between_ns = _between_ns(cpu_ops, usual, step.slowdown)
         advice = _of_loops(cpu_ops, between_ns / step.count, step)
         of_python = {"python": between_ns}
     count = per_step(chosen, step.count)
