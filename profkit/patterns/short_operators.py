@@ -19,6 +19,7 @@ _LEAST_OPERATORS = 500
 _LEAST_SHARE = 0.25
 _MOSTLY = 0.5
 _MODEL_CALLED = r"^(?:forward|evaluation)$"
+_BACKWARD = r"^backward$"
 _MANY_CALLS = 8
 _FUSED = r"^aten::(lstm|gru|rnn_tanh|rnn_relu)$"
 _GATES = r"^aten::sigmoid_?$|_cell$", r"^aten::tanh_?$|_cell$"
@@ -78,8 +79,14 @@ def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Matc
 def _of_loops(cpu_ops: pd.DataFrame, between_ns: float, step: Step) -> str:
     """Return what to do about a loop in which `between_ns` pass between operators in a step."""
     between = f", and Python between them takes {duration(between_ns)}" if between_ns else ""
-    calls = having(cpu_ops, _MODEL_CALLED) & equal(cpu_ops, "kind", "annotation")
+    ranges = equal(cpu_ops, "kind", "annotation")
+    calls, passes = (having(cpu_ops, name) & ranges for name in (_MODEL_CALLED, _BACKWARD))
     if (many := per_step(calls, step.count)) >= _MANY_CALLS:
+        if passes.sum() > _MOSTLY * calls.sum():
+            return (
+                f"{between}: the model is called {many:,.0f} times a step, each with a backward "
+                "pass of its own, so take fewer and larger micro-batches as far as memory allows."
+            )
         return (
             f"{between}: the model is called {many:,.0f} times a step, so give it more inputs in "
             "each call, as states of several environments (`gymnasium.vector`) or samples of "

@@ -580,6 +580,34 @@ def test_operators_of_the_model_are_none_of_a_function_that_samples_place_around
 
 
 @pytest.mark.parametrize(
+    ("passes", "words"),
+    [
+        (1, "as states of several environments"),
+        (8, "called 8 times a step, each with a backward pass of its own"),
+    ],
+)
+def test_a_model_that_is_called_often_has_one_backward_pass_or_as_many(passes, words):
+    given = examples("short_operators").FOUND
+    names = ["forward"] * 8 + ["backward"] * passes
+    ranges = [op(2_000 + n, name, kind="annotation") for n, name in enumerate(names)]
+    (match,) = found(
+        patterns()["short_operators"], **given | {"cpu_ops": [*given["cpu_ops"], *ranges]}
+    )
+    assert words in match.advice
+
+
+@pytest.mark.parametrize(
+    ("shapes", "gain_ns"),
+    [("[[8, 128, 128], []]", 50_000), ("[[128, 128], []]", 30_000), ("", 50_000)],
+)
+def test_a_mask_that_is_made_between_two_products_is_no_part_of_attention(shapes, gain_ns):
+    given = examples("unfused_attention").FOUND
+    ops = [row | {"input_shapes": shapes} if row["op"] == 1 else row for row in given["cpu_ops"]]
+    (match,) = found(patterns()["unfused_attention"], **given | {"cpu_ops": ops})
+    assert match.gain_ns == gain_ns
+
+
+@pytest.mark.parametrize(
     ("name", "is_logging"),
     [
         ("lightning/pytorch/core/module.py(393): log", True),
