@@ -12,6 +12,7 @@ from profkit.patterns._rows import Chosen, cause, equal, having, inside, time
 from profkit.patterns._shapes import elements, listed, shape
 from profkit.patterns.base import Match, Step, pattern
 
+_STEPS = r"^Optimizer\.step#"
 _ONCE = r"^aten::(?:_fused_|_foreach_addcdiv_?$|addcdiv_?$)"
 """Operators that optimizers call once for each parameter, or list of them."""
 _ON_LISTS = r"^aten::_(?:fused|foreach)_"
@@ -37,7 +38,7 @@ def match(
     if not of_kind(collectives, "allreduce").all():
         return None
     gradients = equal(cpu_ops, "name", GRADIENT)
-    updates = inside(cpu_ops, having(cpu_ops, r"^Optimizer\.step#")) & having(cpu_ops, _UPDATES)
+    updates = inside(cpu_ops, having(cpu_ops, _STEPS)) & having(cpu_ops, _UPDATES)
     if not gradients.any() or not updates.any():
         return None
     lists = updates & having(cpu_ops, _ON_LISTS)
@@ -92,7 +93,18 @@ def _given(cpu_ops: pd.DataFrame, gradients: Chosen) -> Counter[_Shape]:
 
 
 def _updated(cpu_ops: pd.DataFrame, updates: Chosen) -> Counter[_Shape]:
-    """Return how many parameters of each shape are updated, at most."""
+    """Return how many parameters of each shape are updated by all optimizers, at most."""
+    names = cpu_ops["name"].astype(object)
+    kinds = set(names[having(cpu_ops, _STEPS)])
+    found = (
+        _updated_by_one(cpu_ops, updates & inside(cpu_ops, equal(cpu_ops, "name", kind)))
+        for kind in kinds
+    )
+    return sum(found, Counter())
+
+
+def _updated_by_one(cpu_ops: pd.DataFrame, updates: Chosen) -> Counter[_Shape]:
+    """Return the same of one kind of optimizer."""
     once = updates & having(cpu_ops, _ONCE)
     names = cpu_ops["name"].astype(object)
     most: Counter[_Shape] = Counter()

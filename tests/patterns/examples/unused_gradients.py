@@ -20,9 +20,9 @@ def backward(first, shapes):
     return rows
 
 
-def update(first, operator, *inputs):
+def update(first, operator, *inputs, optimizer="AdamW"):
     """Return an optimizer's step of one operator, for each of its first inputs."""
-    step = op(first, "Optimizer.step#AdamW.step", kind="annotation")
+    step = op(first, f"Optimizer.step#{optimizer}.step", kind="annotation")
     return [step] + [
         op(first + number, operator, parent=first, input_shapes=f"[{one}]")
         for number, one in enumerate(inputs, start=1)
@@ -53,6 +53,13 @@ PASSED = {
     "ranks that share out the parameters": {
         **FOUND,
         "collectives": [{"operation": "allreduce"}, {"operation": "broadcast"}],
+    },
+    "two optimizers, of which one adds alone": {
+        "cpu_ops": [
+            *FROZEN,
+            *update(100, "aten::addcdiv_", *HEAD),
+            *update(110, "aten::add_", *SHAPES, optimizer="SGD"),
+        ]
     },
     "two passes before each step": {
         "cpu_ops": [
