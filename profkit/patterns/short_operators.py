@@ -89,8 +89,8 @@ def _of_loops(cpu_ops: pd.DataFrame, between_ns: float, step: Step) -> str:
             )
         return (
             f"{between}: the model is called {many:,.0f} times a step, so give it more inputs in "
-            "each call, as states of several environments (`gymnasium.vector`) or samples of "
-            "several tasks (`torch.vmap`), or compile it."
+            "each call, all samples or tasks at once (`torch.vmap`) or states of several "
+            "environments (`gymnasium.vector`), or compile it."
         )
     is_written_out = all(having(cpu_ops, gate).any() for gate in _GATES)
     is_recurrent = is_written_out and not having(cpu_ops, _FUSED).any()

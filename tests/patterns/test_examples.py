@@ -582,7 +582,7 @@ def test_operators_of_the_model_are_none_of_a_function_that_samples_place_around
 @pytest.mark.parametrize(
     ("passes", "words"),
     [
-        (1, "as states of several environments"),
+        (1, "or states of several environments"),
         (8, "called 8 times a step, each with a backward pass of its own"),
     ],
 )
