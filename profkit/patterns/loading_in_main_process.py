@@ -26,8 +26,8 @@ _MOSTLY, _LITTLE = 0.5, 0.02
 _WAITS = (
     rf"{SLEEPS}|(?:^|/)(?:socket|ssl)\.py\(\d+\): (?:readinto|read|recv\w*|do_handshake|connect)$"
 )
-_ENOUGH_CORES = 0.5
-"""Of the cores, that operators have to leave for one worker to gain all that it can."""
+_ENOUGH_CORES = 1.0
+"""Cores that operators have to leave for one worker to gain all that it can."""
 _ITERATES = r": __iter__$"
 HANDED_OVER_MS = 0.5
 """What it costs the main process to take a batch from a worker, about: sooner made, none helps."""
@@ -69,7 +69,11 @@ def match(
     if is_waiting:
         advice = _for_waits(workers, kept)
     else:
-        advice = _advice(workers, cores, kept, _threads(processes, has_gpu=has_gpu))
+        threads = _threads(processes, has_gpu=has_gpu)
+        # Operators that take most of a step lose more with fewer threads than loading takes.
+        fewer = loading_ms > _MOSTLY * step.ms
+        most = cores if fewer or not threads else max(cores - 1, 1)
+        advice = _advice(workers, most, kept, threads if fewer else 0)
     if not (has_gpu or is_waiting):
         whole_ns, in_use = step.ms * 1e6 * step.count, per_time(processes, "cpu_ns")
         loading_ns = gain_ns - handed_over_ns
