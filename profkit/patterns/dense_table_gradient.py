@@ -11,6 +11,7 @@ from profkit.patterns.base import Match, Step, pattern
 
 _LEAST_ROWS = 5_000
 _ROWS_PER_LOOKUP = 20
+_NAMED = 2
 _TAKES_SPARSE = r"^Optimizer\.step#(SGD|Adagrad)\.step$"
 _ON_LISTS = r"^aten::_(?:fused|foreach)_"
 """Operators on lists of tensors; PyTorch records no shapes of long ones."""
@@ -31,13 +32,16 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
         return None
     table, name = max(tables)
     module = "EmbeddingBag" if name.endswith("_bag") else "Embedding"
-    share = shapes.map(lambda text: _share(text, table))
+    distinct = sorted({tuple(one) for one, _ in tables}, reverse=True)
+    share = shapes.map(lambda text: min(sum(_share(text, [*one]) for one in distinct), 1.0))
     update = inside(cpu_ops, having(cpu_ops, r"^Optimizer\.step#|^Optimizer\.zero_grad"))
     own = update & (share > 0).to_numpy(dtype=bool)
     backward = inside(cpu_ops, dense)
     gain = time(cpu_ops, backward, kernels) + _shared(cpu_ops, own, share, kernels)
+    rows = " and ".join(f"{one[0]:,}" for one in distinct[:_NAMED])
+    which = f"the table of {rows} rows" if len(distinct) == 1 else f"the tables of {rows} rows"
     sparse = (
-        f"Create the table of {table[0]:,} rows with `torch.nn.{module}(..., sparse=True)`"
+        f"Create {which} with `torch.nn.{module}(..., sparse=True)`"
         f"{_updated(cpu_ops)}: only the rows looked up are touched."
     )
     unused = (
@@ -57,7 +61,7 @@ def _updated(cpu_ops: pd.DataFrame) -> str:
     """Return how to update a table by sparse gradients, which few optimizers take."""
     found = cpu_ops["name"].astype(str).str.extract(_TAKES_SPARSE)[0].dropna()
     if found.empty:
-        return " and update it with `torch.optim.SparseAdam`"
+        return ", updated by `torch.optim.SparseAdam`"
     return f", whose gradients `torch.optim.{found.iloc[0]}` takes without weight decay"
 
 

@@ -180,6 +180,15 @@ def test_random_numbers_are_drawn_on_the_cpu_whether_or_not_the_gpu_was_recorded
     assert (match.cause, match.gain_ns) == ("cpu_operators", 90_000)
 
 
+def test_all_large_tables_count():
+    example = examples("dense_table_gradient")
+    second = op(9, "aten::embedding", input_shapes="[[60000, 16], [64]]")
+    update = op(10, "aten::mul_", 25_000, parent=2, input_shapes="[[60000, 16], []]")
+    (match,) = found(patterns()["dense_table_gradient"], cpu_ops=[*example.OPS, second, update])
+    assert "the tables of 100,000 and 60,000 rows" in match.advice
+    assert match.gain_ns == example.EXPECTED[1] + 25_000
+
+
 def test_a_table_of_bags_is_one_of_embeddings():
     example = examples("dense_table_gradient")
     names = {"aten::embedding": "aten::_embedding_bag",
@@ -210,7 +219,7 @@ def test_a_table_that_no_optimizer_updates_needs_no_gradient(shapes, is_unused):
 @pytest.mark.parametrize(
     ("optimizer", "words"),
     [
-        ("Adam", "update it with `torch.optim.SparseAdam`"),
+        ("Adam", "updated by `torch.optim.SparseAdam`"),
         ("SGD", "whose gradients `torch.optim.SGD` takes"),
     ],
 )
