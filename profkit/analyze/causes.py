@@ -131,8 +131,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     found = periods(marked, on_cpu, on_gpu, config.skip_first, sampled_steps)
     if found.rows.empty:
         return Result.abstain("causes", "what was recorded took no time")
-    matched = matched_collectives(collectives)
-    python = kept_calls(python_calls, on_gpu)
+    matched, python = matched_collectives(collectives), kept_calls(python_calls, on_gpu)
     sampled = divided_ranks.sampled_tables(samples, threads, pauses, sampled_steps)
     tables: dict[str, Any] = {"ops": cpu_ops, "kernels": kernels, "calls": runtime_calls, **sampled}
     tables |= {"python": python, **divided_ranks.of_collectives(collectives, matched)}

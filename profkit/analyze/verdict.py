@@ -205,8 +205,7 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     if "steps" in failed and _is_start_up(limiter, mine, said, config):
         limiter = Limiter.UNKNOWN
     if limiter is Limiter.UNKNOWN:
-        more = record_more(_largest_unknown(mine), failed, behaviour)
-        chosen = [more, *_on_gpu(worth)][: config.actions]
+        chosen = [record_more(_largest_unknown(mine), failed, behaviour), *_on_gpu(worth)]
     confidence = _confidence(checks)
     doubts = () if _late_rank.is_last_recorded(others.ranks.stragglers, rows) else checks
     step_ms = others.step_ms or traced_ms
