@@ -272,11 +272,10 @@ _RULES = (
     ),
     _Rule(
         cause=re.compile(r"exposed_copies\.UVM .*$"),
-        title="Managed memory that moves as it is touched",
+        title="Page migrations of managed memory",
         advice=lambda _: (
             "Prefetch it to where it is used next (`cudaMemPrefetchAsync`), or keep it on the GPU "
-            "and copy at once what the CPU needs: each page that is missing stops the GPU or the "
-            "CPU."
+            "and copy all that the CPU needs at once: each missing page stops the GPU or the CPU."
         ),
         least=0.03,
         source=_MANAGED,

@@ -95,7 +95,7 @@ def is_mostly_waiting(evidence: Mapping[str, str | int | float | bool]) -> bool:
 
 
 def _waits(cause: Cause) -> bool:
-    """Tell whether most of exposed communication is waiting, whoever it is for.
+    """Tell whether most of exposed communication is waiting, for any rank.
 
     Stages wait for the first and last of their micro-batches even where none is late, and what a
     CPU still does after the last rank has come is no waiting.

@@ -155,9 +155,7 @@ def sentence(word: str, judgement: Judgement) -> str:
     ratio, outcome = judgement.ratio, judgement.outcome
     change = f"{ratio.ratio - 1:+.1%}"
     if ratio.repeats <= 1:
-        return (
-            f"{change} in one pair of captures, which may be chance: to know takes {FEWEST_PAIRS}"
-        )
+        return f"{change} in one pair of captures: inconclusive, needs {FEWEST_PAIRS} pairs"
     measure = f"{change} ({measured_change(judgement)})"
     if outcome in (Outcome.HIGHER, Outcome.LOWER):
         return f"{CHANGES[word][outcome is Outcome.LOWER]}, {measure}"

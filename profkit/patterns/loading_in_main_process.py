@@ -71,9 +71,9 @@ def match(
     else:
         threads = _threads(processes, has_gpu=has_gpu)
         # Operators that take most of a step lose more with fewer threads than loading takes.
-        fewer = loading_ms > _MOSTLY * step.ms
-        most = cores if fewer or not threads else max(cores - 1, 1)
-        advice = _advice(workers, most, kept, threads if fewer else 0)
+        takes_most = loading_ms > _MOSTLY * step.ms
+        most_workers = cores if takes_most or not threads else max(cores - 1, 1)
+        advice = _advice(workers, most_workers, kept, threads if takes_most else 0)
     if not (has_gpu or is_waiting):
         whole_ns, in_use = step.ms * 1e6 * step.count, per_time(processes, "cpu_ns")
         loading_ns = gain_ns - handed_over_ns

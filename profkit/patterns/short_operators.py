@@ -63,8 +63,8 @@ def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Matc
     count = per_step(chosen, step.count)
     return Match(
         cause="cpu_operators",
-        advice=f"{count:,.0f} operators per step take {duration(mean_ns)} each, most of it to be"
-        f" called{advice}",
+        advice=f"{count:,.0f} operators per step take {duration(mean_ns)} each, mostly call"
+        f" overhead{advice}",
         gain_ns=gain_ns + sum(of_python.values()),
         also=of_python,
         place=str(python_calls["name"][lines].iloc[0]) if lines.any() else place(cpu_ops, chosen),

@@ -12,7 +12,7 @@ _LEAST_SHARE = 0.05
 
 
 @pattern(
-    title="Gradients of slices, filled with zeros",
+    title="Zero-filled gradients of slices",
     source="https://docs.pytorch.org/docs/stable/generated/torch.unbind.html",
 )
 def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:

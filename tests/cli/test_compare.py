@@ -210,7 +210,7 @@ def test_one_capture_of_each_names_causes_without_intervals(folder, capsys):
 @pytest.mark.parametrize(
     ("times", "said"),
     [
-        ([120], "+20.0% in one pair of captures, which may be chance: to know takes 6"),
+        ([120], "+20.0% in one pair of captures: inconclusive, needs 6 pairs"),
         (120 * STEADY[:4], "4 pairs); needs about 2 more pairs: a statement takes 6"),
         (100 * STEADY[::-1], "no difference that matters, +0.0%"),
         (100 * np.linspace(1, 1.2, 6), "; the difference drifts by +2"),
