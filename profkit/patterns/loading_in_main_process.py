@@ -1,10 +1,13 @@
 """Loading in the main process: a DataLoader without workers."""
 
 import math
+from functools import partial
 
+import numpy as np
 import pandas as pd
 
 from profkit.core.verdict import Confidence
+from profkit.patterns import _dear_loading
 from profkit.patterns._python_calls import outermost
 from profkit.patterns._rows import (
     Chosen,
@@ -37,7 +40,7 @@ HANDED_OVER_MS = 0.5
     title="Data loaded in the main process",
     source="https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"
     "#enable-asynchronous-data-loading-and-augmentation",
-    calls=rf"{_WAITS}|{_ITERATES}",
+    calls=rf"{_WAITS}|{_ITERATES}|{_dear_loading.CALLS}",
 )
 def match(
     cpu_ops: pd.DataFrame,
@@ -66,6 +69,8 @@ def match(
     waits = having(python_calls, _WAITS)
     is_waiting = _share(python_calls, waits, batches) >= _MOSTLY
     kept = f"{_kept(has_gpu=has_gpu)}{_shared(python_calls, batches)}"
+    seen = python_calls[within(python_calls, batches)]
+    cheaper = _dear_loading.cheaper(partial(_share_of_seen, seen))
     if is_waiting:
         advice = _for_waits(workers, kept)
     else:
@@ -73,15 +78,15 @@ def match(
         # Operators that take most of a step lose more with fewer threads than loading takes.
         takes_most = loading_ms > _MOSTLY * step.ms
         most_workers = cores if takes_most or not threads else max(cores - 1, 1)
-        advice = _advice(workers, most_workers, kept, threads if takes_most else 0)
+        advice = _advice(workers, most_workers, kept, threads if takes_most else 0, cheaper)
     if not (has_gpu or is_waiting):
         whole_ns, in_use = step.ms * 1e6 * step.count, per_time(processes, "cpu_ns")
         loading_ns = gain_ns - handed_over_ns
         gain_ns = min(loading_ns, whole_ns * (1 - in_use / cores))
         gain_ns *= _usable(cores - in_use, cores, loading_ns / whole_ns)
         if gain_ns < _MOSTLY * loading_ns:
-            by_workers = _advice(workers, max(cores - 1, 1), kept, 0)
-            advice = _cheaper(max(gain_ns, 0.0) / whole_ns, by_workers)
+            by_workers = _advice(workers, max(cores - 1, 1), kept, 0, _dear_loading.GENERAL)
+            advice = _cheaper(cheaper, max(gain_ns, 0.0) / whole_ns, by_workers)
             gain_ns = loading_ns
     return Match(
         cause="gpu_idle.loading_data" if has_gpu else "loading_data",
@@ -124,6 +129,14 @@ def _share(python_calls: pd.DataFrame, fits: Chosen, batches: pd.DataFrame) -> f
     return lasted[0] / max(lasted[1], 1.0)
 
 
+def _share_of_seen(calls: pd.DataFrame, functions: str) -> float:
+    """Return the share that `functions` take of the time of `calls`; some of it may be unknown."""
+    chosen = (having(calls, functions), np.ones(len(calls), dtype=np.bool_))
+    of_rows = (calls[outermost(calls, fits)] for fits in chosen)
+    inside, known = (float((rows["end_ns"] - rows["start_ns"]).sum()) for rows in of_rows)
+    return inside / max(known, 1.0)
+
+
 def _for_waits(workers: int, kept: str) -> str:
     return (
         f"Create the DataLoader with `num_workers={min(workers, _MOST_WORKERS)}`{kept}, or ask for "
@@ -147,11 +160,9 @@ def _kept(*, has_gpu: bool) -> str:
     return pinned if has_gpu else " and `persistent_workers=True`"
 
 
-def _cheaper(by_workers: float, advice: str) -> str:
+def _cheaper(cheaper: str, by_workers: float, advice: str) -> str:
     """Return the advice where workers alone gain a small share of the step."""
-    first = (
-        "Make what loads a batch cheaper: with arrays instead of loops, or done ahead of training."
-    )
+    first = f"Make what loads a batch cheaper: {cheaper}."
     if by_workers < _LITTLE:
         return f"{first} Workers gain nothing: the model needs the cores."
     return (
@@ -159,7 +170,7 @@ def _cheaper(by_workers: float, advice: str) -> str:
     )
 
 
-def _advice(workers: int, cores: int, kept: str, threads: int) -> str:
+def _advice(workers: int, cores: int, kept: str, threads: int, cheaper: str) -> str:
     """Return what to do with so many `cores`, of which `threads` of operators need one each."""
     most = max(cores - 1, 1) if threads > 0 else cores
     made = min(workers, most)
@@ -167,13 +178,15 @@ def _advice(workers: int, cores: int, kept: str, threads: int) -> str:
     left = (
         f", and leave them the cores: `torch.set_num_threads({fewer})`" if fewer < threads else ""
     )
-    cheaper = (
+    is_known = cheaper != _dear_loading.GENERAL
+    enough = (
         f" That is one for each core that is left; {workers} would keep up with the step, so make "
-        "what loads a batch cheaper as well."
+        f"what loads a batch cheaper as well{f': {cheaper}' if is_known else ''}."
         if workers > most
         else " Batches are then made during the step."
+        + (f" Or make what loads a batch cheaper: {cheaper}." if is_known else "")
     )
     return (
         f"Create the DataLoader with `num_workers={made}` (about a CPU core each)"
-        f"{kept}{left}.{cheaper}"
+        f"{kept}{left}.{enough}"
     )

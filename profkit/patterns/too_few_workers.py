@@ -1,9 +1,13 @@
 """Too few workers: the step waits for a DataLoader that has workers already."""
 
+import re
+from functools import partial
+
 import pandas as pd
 
 from profkit.core.formatting import counted
-from profkit.patterns._rows import cores_of_a_rank, having, inside, per_step, time
+from profkit.patterns import _dear_loading
+from profkit.patterns._rows import cores_of_a_rank, fitting, having, inside, per_step, time
 from profkit.patterns.base import Match, Step, pattern
 from profkit.tables.python_frames import own_line
 
@@ -42,17 +46,33 @@ def match(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         return None
     line, share = _dearest_line(worker_samples)
     done = f"what they do, {share:.0%} of it in {line}," if line else "their work per batch"
-    more = "a worker for each CPU core of the rank at most"
-    if cores := cores_of_a_rank(processes):
-        more = f"one for each of its {counted(cores, 'CPU core')} at most"
     return Match(
         cause="gpu_idle.loading_data" if len(kernels) else "loading_data",
-        advice=f"Make {done} cheaper: with arrays instead of loops, or done ahead of training. Or "
-        f"use more workers (`num_workers`), {more}.",
+        advice=f"Make {done} cheaper: {_dear_loading.cheaper(partial(_share, worker_samples))}. "
+        + _more(cores_of_a_rank(processes), worker_samples["pid"].nunique()),
         gain_ns=gain_ns,
         place=line or "DataLoader.__next__",
         evidence={"batches_per_step": per_step(calls, step.count)},
     )
+
+
+def _more(cores: int, workers: int) -> str:
+    """Return whether more workers may help; 0 `cores` are unknown, and so are 0 `workers`."""
+    if 0 < cores <= workers:
+        return f"More workers than {counted(cores, 'CPU core')} gain nothing."
+    most = f"one for each of its {counted(cores, 'CPU core')} at most" if cores else ""
+    most = most or "a worker for each CPU core of the rank at most"
+    return f"Or use more workers (`num_workers`), {most}."
+
+
+def _share(samples: pd.DataFrame, expression: str) -> float:
+    """Return the share of what workers do that functions take which fit the `expression`."""
+    fits = re.compile(expression).search
+    done = samples[~having(samples, _WAITS, "stack")]
+    is_inside = fitting(
+        done, "stack", lambda stack: any(map(fits, stack.rpartition(_LOOP)[2].split(";")))
+    )
+    return float(done["looks"][is_inside].sum() / max(done["looks"].sum(), 1))
 
 
 def _dearest_line(samples: pd.DataFrame) -> tuple[str, float]:

@@ -454,12 +454,17 @@ def test_a_function_that_loops_over_parameters_is_to_call_operators_on_lists():
     given = {"input_shapes": "[[96],[]]"}
     short = [op(n, "aten::mul_", **given) | span(30_000 + n, 30_001 + n) for n in range(400)]
     gradient = op(19, "torch::autograd::AccumulateGrad", phase="backward", input_shapes="[[96]]")
-    given = {**example.FOUND, "cpu_ops": [gradient, *short]}
-    (match,) = found(patterns()["work_beside_the_model"], **given)
-    assert match.advice.startswith(
-        "train.py(9): penalty calls 400 operators per step, short ones in a loop over parameters: "
-        "call `torch._foreach_mul_`"
-    )
+    # What few long ones take is the same loop.
+    for ops, count in (
+        (short, "400 operators per step, short ones"),
+        (short[:30], "30 operators per step,"),
+    ):
+        given = {**example.FOUND, "cpu_ops": [gradient, *ops]}
+        (match,) = found(patterns()["work_beside_the_model"], **given)
+        assert match.advice.startswith(
+            f"train.py(9): penalty calls {count} in a loop over parameters: "
+            "call `torch._foreach_mul_`"
+        )
 
 
 def test_operators_beside_the_model_are_counted_where_the_named_function_calls_them():
@@ -658,6 +663,50 @@ def test_what_workers_do_most_is_named_and_not_where_they_wait_or_were_started()
     assert match.advice.startswith("Make what they do, 55% of it in data.py(7): collate, cheaper")
 
 
+READ_BY = [
+    (
+        "pandas/core/series.py(9): __getitem__",
+        "pandas takes 80% of it, so take the columns out once",
+    ),
+    ("pandas/io/parsers/readers.py(9): read_csv", "reading tables with pandas takes 80% of it"),
+    ("numpy/lib/_npyio_impl.py(9): load", "numpy.load takes 80% of it, so keep all samples"),
+    ("torch/serialization.py(9): load", "torch.load takes 80% of it"),
+    ("h5py/_hl/dataset.py(9): __getitem__", "HDF5 takes 80% of it, so open the file once"),
+    ("json/__init__.py(9): loads", "parsing JSON takes 80% of it, so parse the texts once"),
+    ("torchaudio/functional/x.py(9): spectrogram", "computing spectrograms takes 80%"),
+    ("data.py(9): json", "with arrays instead of loops, or done ahead of training"),
+]
+
+
+@pytest.mark.parametrize(("frame", "words"), READ_BY)
+def test_workers_that_wait_for_a_library_are_told_of_a_quicker_way(frame, words):
+    loop = "x.py(3): _worker_loop;data.py(7): __getitem__"
+    looks = {f"{loop};{frame};numpy/lib/x.py(1): y": 80, loop: 20}
+    looks["x.py(3): _worker_loop;multiprocessing/queues.py(113): get"] = 500
+    rows = [{"pid": 5, "looks": count, "stack": stack} for stack, count in looks.items()]
+    given = examples("too_few_workers").FOUND | {"worker_samples": rows}
+    (match,) = found(patterns()["too_few_workers"], **given)
+    assert f", cheaper: {words}" in match.advice
+
+
+@pytest.mark.parametrize(("frame", "words"), READ_BY)
+def test_loading_by_a_library_that_has_a_quicker_way_is_told_of_it(frame, words):
+    calls = [python(0, 900, "data.py(9): __getitem__"), python(0, 720, frame)]
+    calls = [row | {"call": number, "caller": number - 1} for number, row in enumerate(calls)]
+    tables = {"cpu_ops": loading_in_main_process.OPS, "python_calls": calls}
+    (match,) = found(patterns()["loading_in_main_process"], **tables)
+    assert (f"Or make what loads a batch cheaper: {words}" in match.advice) == ("80%" in words)
+
+
+@pytest.mark.parametrize(("workers", "words"), [(1, "Or use more workers"), (2, "More workers")])
+def test_more_workers_than_cores_are_no_advice(workers, words):
+    process = {"cores": 2, "ranks_on_host": 1, "start_ns": 0, "end_ns": 1}
+    rows = [{"pid": pid, "looks": 9, "stack": "a.py(1): _worker_loop"} for pid in range(workers)]
+    given = examples("too_few_workers").FOUND | {"worker_samples": rows, "processes": [process]}
+    (match,) = found(patterns()["too_few_workers"], **given)
+    assert words in match.advice
+
+
 @pytest.mark.parametrize(
     ("has_gpu", "cpu_ns", "gain_ns", "advice"),
     [
@@ -764,28 +813,39 @@ def _updating(names, columns=(), apart=200):
 
 OPTIMIZER = op(3_000, "Optimizer.step#SGD.step", kind="annotation")
 AVERAGE = ["aten::mul", "aten::add"]
+BOTH = "`torch._foreach_mul_` and `torch._foreach_add_`, or the like"
 
 
 BACKWARD = [op(n, "aten::mm", 100, phase="backward") for n in range(4_000, 5_000)]
 
 
 @pytest.mark.parametrize(
-    ("ops", "averages"),
+    ("ops", "called", "averages"),
     [
-        ([*_updating(AVERAGE), OPTIMIZER], True),
-        ([*_updating(["aten::lerp_"]), OPTIMIZER], True),
-        ([*_updating(["aten::mul_"]), OPTIMIZER], False),
-        (_updating(AVERAGE), False),
-        ([*_updating(AVERAGE), *BACKWARD], False),
+        ([*_updating(AVERAGE), OPTIMIZER], BOTH, True),
+        ([*_updating(["aten::lerp_"]), OPTIMIZER], "`torch._foreach_lerp_`, or the like", True),
+        ([*_updating(["aten::mul_"]), OPTIMIZER], "`torch._foreach_mul_`, or the like", False),
+        ([*_updating(["aten::norm"]), OPTIMIZER], "`torch._foreach_norm`, or the like", False),
+        ([*_updating(["aten::fmod"]), OPTIMIZER], "`torch._foreach_mul_`, or the like", False),
+        (_updating(AVERAGE), BOTH, False),
+        ([*_updating(AVERAGE), *BACKWARD], BOTH, False),
     ],
-    ids=["average", "average in place", "clipping", "update by hand", "more in backward"],
+    ids=[
+        "average",
+        "in place",
+        "clipping",
+        "norms",
+        "others",
+        "update by hand",
+        "more in backward",
+    ],
 )
-def test_short_operators_of_a_loop_over_parameters_are_for_foreach(ops, averages):
+def test_short_operators_of_a_loop_over_parameters_are_for_foreach(ops, called, averages):
     lines = [python(0, 1_500_000, "main.py(9): main") | {"call": 0}]
     lines += [python(0, 600_000, "main.py(3): update") | {"call": 1, "caller": 0}]
     (match,) = found(patterns()["short_operators"], cpu_ops=ops, python_calls=lines)
     assert match.advice.startswith("600 operators per step take 900 ns each")
-    assert "`torch._foreach_add_`" in match.advice
+    assert f"call {called}" in match.advice
     assert "LSTM" not in match.advice
     assert ("get_ema_multi_avg_fn" in match.advice) == averages
     assert (match.place, match.gain_ns) == ("main.py(3): update", 300_000)
@@ -940,3 +1000,16 @@ def test_nodes_of_backward_go_where_most_of_that_name_are_short(longer, takes, g
     example = examples("short_operators")
     (match,) = found(patterns()["short_operators"], cpu_ops=[*example.FOUND["cpu_ops"], *nodes])
     assert match.gain_ns == example.EXPECTED[1] + gained
+
+
+def test_short_operators_of_a_function_that_is_called_twice_are_at_its_line():
+    ops = [op(number, "aten::mul", 500) for number in range(1_000)]
+    calls = [python(0, 1_010_000, "train.py(9): <module>")]
+    for line, start, end in ((43, 0, 800_000), (47, 810_000, 1_005_000)):
+        calls += [
+            python(start, end, f"train.py({line}): forward"),
+            python(start, end - 1_000, "train.py(26): mean_neighbours"),
+        ]
+    calls = [row | {"call": number} for number, row in enumerate(calls)]
+    (match,) = found(patterns()["short_operators"], cpu_ops=ops, python_calls=calls)
+    assert match.place == "train.py(26): mean_neighbours"
