@@ -15,6 +15,9 @@ GRADIENT = "torch::autograd::AccumulateGrad"
 ON_ONE = r"^aten::(?:add|mul|addcmul|addcdiv|sqrt|div|lerp|sub)_?$"
 """Operators by which optimizers that are not fused change one parameter."""
 
+_IN_PLACE = {"add", "addcdiv", "addcmul", "copy", "div", "lerp", "mul", "sqrt", "sub", "zero"}
+_NORMS = {"linalg_vector_norm", "norm"}
+
 IS_UPDATE: Evidence = {"is_loop_over_parameters": 1}
 """Evidence of a match that is about such a loop: another one that has it says the same."""
 
@@ -43,7 +46,23 @@ def advice(cpu_ops: pd.DataFrame, chosen: Chosen) -> str:
         if averages
         else ""
     )
-    return (
-        "in a loop over parameters: call `torch._foreach_mul_`, `torch._foreach_add_` and the "
-        f"like once, with lists of all of them{averaged}."
+    calls = (
+        cpu_ops["name"][chosen]
+        .astype(object)
+        .map(_at_once)
+        .value_counts()
+        .drop("", errors="ignore")
     )
+    named = " and ".join(f"`torch.{name}`" for name in calls.index[:2]) or "`torch._foreach_mul_`"
+    return (
+        f"in a loop over parameters: call {named}, or the like, once with lists of all of them"
+        f"{averaged}."
+    )
+
+
+def _at_once(operator: str) -> str:
+    """Return what takes a list of tensors instead of an `operator` for each, "" for no such."""
+    name = operator.removeprefix("aten::").rstrip("_")
+    if name in _NORMS:
+        return "_foreach_norm"
+    return f"_foreach_{name}_" if name in _IN_PLACE else ""

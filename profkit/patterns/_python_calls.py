@@ -21,6 +21,7 @@ OWN_ALONE = r"(?!)"
 
 _LEAST_SHARE = 0.08
 _LEAST_SIGHTINGS = 2
+_NEARLY = 0.1
 _LINE = re.compile(r"\(\d+\)")
 _LOADING = r"^enumerate\(Data"
 
@@ -193,14 +194,19 @@ def calls_of(python_calls: pd.DataFrame, place: str) -> Chosen:
 def innermost_line(python_calls: pd.DataFrame, instants: "pd.Series[int]") -> Chosen:
     """Choose the calls at the program's line in which most of the `instants` are.
 
-    That is the one of least time of all in which at least half of them are.
+    That is the one of least time of all in which at least half of them are, as dense as anywhere
+    and nearly as many: where several lines call the same function, the one in that.
     """
     counts = contained(python_calls, instants)
     lasted = (python_calls["end_ns"] - python_calls["start_ns"]).to_numpy(np.int64)
     names = python_calls["name"].astype(object).to_numpy()
     own = own_lines(python_calls) == names
     sums = pd.DataFrame({"count": counts, "ns": lasted})[own].groupby(names[own]).sum()
-    sums = sums[sums["count"] * 2 >= len(instants)].sort_values("ns", kind="stable")
+    sums = sums[sums["count"] * 2 >= len(instants)]
+    between_ns = sums["ns"] / sums["count"]
+    sums = sums[between_ns <= (1 + _NEARLY) * between_ns.min()]
+    sums = sums[sums["count"] >= (1 - _NEARLY) * sums["count"].max()]
+    sums = sums.sort_values("ns", kind="stable")
     return own & (names == sums.index[0]) if len(sums) else np.zeros(len(names), dtype=bool)
 
 

@@ -23,8 +23,8 @@ def match(
         return None
     return Match(
         cause=spent.cause,
-        advice="Average weights with `torch.optim.swa_utils.AveragedModel` "
-        "or copy them every 100 steps; `copy.deepcopy(model)` walks every tensor in Python."
+        advice="Copy weights only where the copy is kept, as the best so far, or every 100 steps; "
+        "average them with `torch.optim.swa_utils.AveragedModel`."
         if trains(cpu_ops) or cpu_ops.empty
         else "Load or copy the model once, before the first request: several can use it at the "
         "same time, as `torch.inference_mode()` changes nothing in it.",

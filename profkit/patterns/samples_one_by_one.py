@@ -31,8 +31,8 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     return Match(
         cause=cause(cpu_ops, of_model, kernels),
         advice=f"Each matrix product has one row, {per_step(single, step.count):,.0f} times in a "
-        "step: give the model the whole batch in one call. Gradients of each sample come at once "
-        "from `torch.func.vmap(torch.func.grad(...))`.",
+        "step: give the model the whole batch in one call, or where each sample needs gradients of "
+        "its own `torch.func.vmap(torch.func.grad(...))`.",
         gain_ns=time(cpu_ops, of_model, kernels) * (1 - 1 / AT_ONCE),
         place=place(cpu_ops, single),
         confidence=Confidence.MEDIUM,

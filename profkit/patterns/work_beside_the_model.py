@@ -26,6 +26,8 @@ from profkit.tables.python_frames import called_functions
 
 _TRAINING = rf"{MODEL}|torch/optim/|torch/utils/data/|torch/nn/utils/"
 _MANY, _SHORT_NS = 200, 100_000
+_LOOP = 20
+"""Operators in a loop over parameters: fewer are no matter."""
 _MOSTLY, _ALMOST_ALL = 0.5, 0.95
 _FOR_MANY = "in a loop: call few on whole batches, with a further dimension or `torch.vmap`."
 _OF_LISTS = (
@@ -86,12 +88,12 @@ def match(
         are_many = count >= _MANY and spent.gain_ns < _SHORT_NS * there
         if _has_gradients(cpu_ops[lie_inside], cpu_ops) and not are_many:
             continue
-        is_update = are_many and _are_mostly(chosen, of_parameters(cpu_ops))
+        is_update = count >= _LOOP and _are_mostly(chosen, of_parameters(cpu_ops))
         yield Match(
             cause=spent.cause,
-            advice=f"{spent.place} calls {count:,} operators per step, short ones "
+            advice=f"{spent.place} calls {count:,} operators per step, {are_many * 'short ones '}"
             f"{loop_advice(cpu_ops, chosen) if is_update else _for_many(cpu_ops, chosen)}"
-            if are_many
+            if are_many or is_update
             else f"{_cheaper(most, trains(cpu_ops))}: {spent.place} runs outside of the calls of "
             f"modules, backward and optimizer{most and f', mostly in `{most}`'}.",
             gain_ns=spent.gain_ns,

@@ -312,7 +312,9 @@ def _in_short(checks: Iterable[Trust]) -> str:
 
 def _short(check: Trust) -> str:
     slower = _SLOWER.match(check.message)
-    return f"steps{slower[1]}" if slower else _IN_SHORT.get(check.check, check.check)
+    if slower is None:
+        return _IN_SHORT.get(check.check, check.check)
+    return f"steps{slower[1]}{', as the two runs differ' if slower[2] else ''}"
 
 
 _UNSEEN = {
@@ -323,7 +325,9 @@ _UNSEEN = {
 }
 _SURE = [Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH]
 _ALWAYS = ("steps", "ranks", "profiler overhead")
-_SLOWER = re.compile(r"The same steps( take [\d.]+ times as long with the profiler)")
+_SLOWER = re.compile(
+    r"The same steps( take [\d.]+ times as long with the profiler)(: the two runs differ)?"
+)
 _IN_SHORT = {
     "steps": "too few steps",
     "few steps": "only two steps",

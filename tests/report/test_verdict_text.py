@@ -105,6 +105,10 @@ def test_however_much_there_is_to_say_it_fits_in_whole_sentences(width):
 
 
 SLOWER = "The same steps take 2.98 times as long with the profiler."
+FASTER = (
+    "The same steps take 0.57 times as long with the profiler: the two runs differ, `--again`"
+    " records both anew."
+)
 DOUBTS = (
     Trust(check="machine", passed=False, message=f"The machine was busy. {LONG} {LONG}"),
     Trust(check="profiler overhead", passed=False, message="With the profiler all is slower."),
@@ -121,6 +125,10 @@ DOUBTS = (
         (
             (DOUBTS[0], replace(DOUBTS[1], message=SLOWER)),
             "the machine was busy, steps take 2.98 times as long with the profiler.",
+        ),
+        (
+            (DOUBTS[0], replace(DOUBTS[1], message=FASTER)),
+            "steps take 0.57 times as long with the profiler, as the two runs differ.",
         ),
         (
             (
