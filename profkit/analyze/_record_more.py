@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from profkit.analyze._other_programs import PROGRAM
 from profkit.analyze.division.cpu_threads import START_UP
 from profkit.core.verdict import Action, Cause, Confidence
 
@@ -15,11 +16,16 @@ _STEPS = {
         'after warm-up: `torch.cuda.nvtx.range("step 1")` around each, from '
         "`--capture-range=cudaProfilerApi` on"
     ),
+    PROGRAM: (
+        'after warm-up: `nvtxRangePush("step 1")` before each and `nvtxRangePop()` behind it, from '
+        "`--capture-range=cudaProfilerApi` on"
+    ),
     "trace": "after warm-up: `schedule(wait=1, warmup=3, active=5)` and `prof.step()` after each",
     "": "after warm-up: let the program make more steps",
 }
 _LINES = {
     "nsys": "add `--python-sampling=true`",
+    PROGRAM: "add `--sample=process-tree`",
     "trace": "add `with_stack=True`",
     "": "use `tool=torch_profiler tools.torch_profiler.with_stack=true`",
 }
@@ -53,13 +59,14 @@ def record_more(
 ) -> Action:
     """Return what to record of a run whose `largest` cause says too little, as an action."""
     kind = str(behaviour.get("imported", ""))
+    own = PROGRAM if PROGRAM in failed and kind == "nsys" else kind
     missing = [remedy for check, remedy in _REMEDIES.items() if check in failed]
     has_steps = "steps" not in failed
-    parts = ["Record again" if has_steps else f"Record 5 steady steps {_of(_STEPS, kind)}"]
+    parts = ["Record again" if has_steps else f"Record 5 steady steps {_of(_STEPS, own)}"]
     if missing:
         parts.append(_of(missing[0], kind))
     elif largest is None or START_UP not in largest.id:
-        parts.append(_of(_LINES, kind))
+        parts.append(_of(_LINES, own))
     return Action(
         cause=largest.id if largest else "",
         title="The recording is incomplete" if has_steps else "Steady steps are missing",

@@ -137,22 +137,22 @@ def after_waits(
     """
     idle = next((cause.share for cause in causes if cause.id == gpu.IDLE), 0.0)
     goes_on = idle > _MOSTLY and bool(ordered) and _goes_on(ordered[0])
-    now = _gained_now(causes)
     at_once: list[Action] = []
     later: list[Action] = []
     for one in ordered:
-        in_vain = goes_on or (limiter in _OF_THE_CPU and now < _NO_LESS * one.gain_ms)
+        in_vain = goes_on or (limiter in _OF_THE_CPU and is_in_vain(one, causes))
         (later if in_vain and names.limiter(one.cause) is Limiter.GPU else at_once).append(one)
     then = f"(then, {_as_limited(limiter)})" if at_once else ""
     return [*at_once, *(replace(one, title=f"{one.title} {then}".rstrip()) for one in later)]
 
 
-def _gained_now(causes: Iterable[Cause]) -> float:
-    """Return how much less the GPU can compute before it waits for launches instead, in ms."""
+def is_in_vain(action: Action, causes: Iterable[Cause]) -> bool:
+    """Tell whether the GPU would wait for launches instead of most that it computes less."""
     computing = next((one for one in causes if one.id == gpu.COMPUTING), None)
     if computing is None:
-        return 0.0
-    return computing.ms_per_step * (1 - float(computing.evidence.get(COVERS, 0.0)))
+        return action.gain_ms > 0
+    now_ms = computing.ms_per_step * (1 - float(computing.evidence.get(COVERS, 0.0)))
+    return now_ms < _NO_LESS * action.gain_ms
 
 
 def _goes_on(action: Action) -> bool:

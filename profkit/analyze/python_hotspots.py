@@ -116,7 +116,8 @@ def _left_out(sampled: Mapping[str, pd.DataFrame], kept: Mapping[str, pd.DataFra
         f"{duration(rest[tool])} of {duration(sums[tool])} by {tool}" for tool in sums if rest[tool]
     ]
     return (
-        f"Without start-up, warm-up, imports and profkit itself: {', '.join(parts)}."
+        "Without start-up, warm-up, imports, profkit itself and threads that look for work: "
+        f"{', '.join(parts)}."
         if parts
         else ""
     )

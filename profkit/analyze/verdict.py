@@ -39,6 +39,7 @@ from profkit.analyze._uneven_steps import (
 from profkit.analyze._worthwhile import (
     after_waits,
     in_order,
+    is_in_vain,
     likely_ms,
     with_those,
     worthwhile,
@@ -205,7 +206,7 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     if "steps" in failed and _is_start_up(limiter, mine, said, config):
         limiter = Limiter.UNKNOWN
     if limiter is Limiter.UNKNOWN:
-        chosen = [record_more(_largest_unknown(mine), failed, behaviour), *_on_gpu(worth)]
+        chosen = [record_more(_largest_unknown(mine), failed, behaviour), *_on_gpu(worth, mine)]
     confidence = _confidence(checks)
     doubts = () if _late_rank.is_last_recorded(others.ranks.stragglers, rows) else checks
     step_ms = others.step_ms or traced_ms
@@ -369,10 +370,10 @@ def _starts(mine: Sequence[Cause]) -> float:
     return sum(cause.share for cause in mine if cause.id.rpartition(".")[2] == START_UP)
 
 
-def _on_gpu(worth: Sequence[Action]) -> list[Action]:
+def _on_gpu(worth: Sequence[Action], mine: Sequence[Cause]) -> list[Action]:
     """Return what to do about what the GPU computes: at a start that takes as long as later."""
     own = [action for action in worth if names.limiter(action.cause) is Limiter.GPU]
-    return in_order(own, Limiter.GPU)
+    return in_order([one for one in own if not is_in_vain(one, mine)], Limiter.GPU)
 
 
 def _largest_unknown(mine: Sequence[Cause]) -> Cause | None:

@@ -16,6 +16,9 @@ _OUTERMOST = re.compile(r"(.*?);torch/nn/modules/module\.py\(")
 """What stands before the first call of a module in a stack."""
 
 _OF_TRAINING = r"[bB]ackward|^autograd::engine|^Optimizer\."
+GIVES_WORK = r"Launch|Memcpy|Memset"
+"""In names of calls that give a GPU something to do."""
+
 Chosen: TypeAlias = NDArray[np.bool_]
 """One flag for each row of a table."""
 

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from profkit.patterns._rows import (
+    GIVES_WORK,
     belonging,
     having,
     inside,
@@ -28,7 +29,7 @@ def match(
     Of a GPU whose work was not recorded the calls tell that launch it.
     """
     draws = having(cpu_ops, r"^aten::(?:randn|rand|randint|randperm|normal_|uniform_|bernoulli_)$")
-    calls = runtime_calls[having(runtime_calls, r"Launch|Memcpy|Memset")]
+    calls = runtime_calls[having(runtime_calls, GIVES_WORK)]
     work, cause = (calls, "cpu_operators") if kernels.empty else (kernels, "gpu_idle")
     if not draws.any() or work.empty:
         return None

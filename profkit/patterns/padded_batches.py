@@ -11,7 +11,8 @@ _MOSTLY = 0.5
 _LOOKUP = "^aten::embedding$"
 _OF_MODEL = "^(?:forward|backward)$"
 _BUCKETS = (
-    "batch texts of similar length (a sampler that sorts them, `group_by_length` of `Trainer`), or "
+    "batch texts of similar length (a sampler that sorts them; of `Trainer` "
+    '`train_sampling_strategy="group_by_length"`, `group_by_length=True` before version 5), or '
     "pack several into each row."
 )
 

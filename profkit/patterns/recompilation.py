@@ -13,13 +13,12 @@ from profkit.patterns.base import Match, Step, pattern
 from profkit.tables.python_frames import own_lines
 
 _CAUSE = r"^(?:gpu_idle\.)?compiler$"
-_CALLS_COMPILED = (
-    r"runtime/|cudagraph_trees|output_code\.py\(\d+\): __call__|\w+\.py\(\d+\): (?:run|copy_misal)"
-)
 _FUNCTIONS = (
     r"^torch/(?:_dynamo/(?:convert_frame|symbolic_convert|output_graph)"
-    rf"|_inductor/(?!{_CALLS_COMPILED})|_functorch/_aot_autograd/graph_compile)"
+    r"|_inductor/(?:compile_fx|compile_fx_ext|graph|scheduler|lowering|codegen/\w+)\.py"
+    r"\(\d+\): (?!run|copy_misal)|_functorch/_aot_autograd/graph_compile)"
 )
+"""But for what calls compiled code, or waits for processes that would compile."""
 
 
 @pattern(

@@ -14,6 +14,7 @@ SHORT_GAP_NS = 1_000_000
 """Gaps of a GPU from which on they are none that many launches leave."""
 
 _MOSTLY = 0.5
+_OF_SERVERS = r"(?:^|/)(?:vllm|sglang)/.*model_runner|^(?:void )?vllm::"
 _READS = r"^aten::(?:_local_scalar_dense|nonzero|masked_select|_unique2|unique_consecutive)$"
 _MOST_READS = 10
 """How often a step may wait for a value of the GPU, as for its loss, and be recorded as a graph."""
@@ -22,11 +23,13 @@ _MOST_READS = 10
 @pattern(
     title="Short kernels, bound by launches",
     source="https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs",
+    calls=_OF_SERVERS,
 )
-def match(
+def match(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     kernels: pd.DataFrame,
     cpu_ops: pd.DataFrame,
     runtime_calls: pd.DataFrame,
+    python_calls: pd.DataFrame,
     causes: pd.DataFrame,
     step: Step,
 ) -> Match | None:
@@ -46,6 +49,11 @@ def match(
     if between_ns < _MOSTLY * idle_ns:
         return None
     advice = 'Use `torch.compile(model, mode="reduce-overhead")` or a larger batch.'
+    if having(kernels, _OF_SERVERS).any() or having(python_calls, _OF_SERVERS).any():
+        advice = (
+            "Let the server replay CUDA graphs, without `enforce_eager` in vLLM and without "
+            "`--disable-cuda-graph` in SGLang, or batch more requests."
+        )
     waits = operators_of(runtime_calls[having(runtime_calls, "Synchronize|Memcpy")], cpu_ops)
     # Values that are on the CPU already are read as well.
     reads = per_step(inside(cpu_ops, having(cpu_ops, _READS)) & waits, step.count)

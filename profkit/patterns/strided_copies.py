@@ -23,8 +23,9 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
         return None
     return Match(
         cause=cause(cpu_ops, chosen, kernels),
-        advice="Produce the layout that is read next: transpose once before the loop over layers. "
-        "`scaled_dot_product_attention` and `einsum` take strided tensors as they are.",
+        advice="Leave out `contiguous` where the next operator takes strides as they are, as "
+        "matrix products, `einsum` and `scaled_dot_product_attention` do, or transpose what is "
+        "smaller.",
         gain_ns=gain,
         place=place(cpu_ops, chosen),
         evidence={"copies_per_step": per_step(chosen, step.count)},

@@ -45,11 +45,14 @@ def match(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     if gain_ns < _LEAST * step.ms * 1e6 * step.count:
         return None
     line, share = _dearest_line(worker_samples)
-    done = f"what they do, {share:.0%} of it in {line}," if line else "their work per batch"
+    made = _dear_loading.cheaper(partial(_share, worker_samples))
+    cores, workers = cores_of_a_rank(processes), worker_samples["pid"].nunique()
     return Match(
         cause="gpu_idle.loading_data" if len(kernels) else "loading_data",
-        advice=f"Make {done} cheaper: {_dear_loading.cheaper(partial(_share, worker_samples))}. "
-        + _more(cores_of_a_rank(processes), worker_samples["pid"].nunique()),
+        advice=f"Make what they do, {share:.0%} of it in {line}, cheaper: {made}. "
+        f"{_more(cores, workers)}"
+        if line
+        else f"Use more workers ({_most(cores)}), or make their work per batch cheaper: {made}.",
         gain_ns=gain_ns,
         place=line or "DataLoader.__next__",
         evidence={"batches_per_step": per_step(calls, step.count)},
@@ -60,9 +63,13 @@ def _more(cores: int, workers: int) -> str:
     """Return whether more workers may help; 0 `cores` are unknown, and so are 0 `workers`."""
     if 0 < cores <= workers:
         return f"More workers than {counted(cores, 'CPU core')} gain nothing."
-    most = f"one for each of its {counted(cores, 'CPU core')} at most" if cores else ""
-    most = most or "a worker for each CPU core of the rank at most"
-    return f"Or use more workers (`num_workers`), {most}."
+    return f"Or use more workers ({_most(cores)})."
+
+
+def _most(cores: int) -> str:
+    """Return how many workers there may be."""
+    each = f"each of its {counted(cores, 'CPU core')}" if cores else "each CPU core of the rank"
+    return f"`num_workers`, one for {each} at most"
 
 
 def _share(samples: pd.DataFrame, expression: str) -> float:

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.patterns._rows import Chosen, having, inside
+from profkit.patterns._rows import GIVES_WORK, Chosen, having, inside
 from profkit.patterns.base import Match, charged, pattern
 
 OF_CPUS = r"mkldnn|onednn|fbgemm|_for_cpu"
@@ -24,11 +24,16 @@ _COMPUTES = r"^(?:aten|mkldnn|onednn|_C)::"
     source="https://docs.pytorch.org/docs/stable/notes/cuda.html#device-agnostic-code",
     without_gpu=True,
 )
-def match(cpu_ops: pd.DataFrame, devices: pd.DataFrame) -> Match | None:
+def match(
+    cpu_ops: pd.DataFrame, devices: pd.DataFrame, runtime_calls: pd.DataFrame
+) -> Match | None:
     """Find operators that CPUs alone carry out, with much of the time, where a GPU is named.
 
-    So are those of a short recording that last, again and again: a GPU would only be asked.
+    So are those of a short recording that last, again and again: a GPU would only be asked. What
+    launches work for one has it, though none of that was recorded.
     """
+    if having(runtime_calls, GIVES_WORK).any():
+        return None
     named = [name for name in devices["name"].astype(str).tolist() if name]
     computing = charged(cpu_ops, having(cpu_ops, _COMPUTES))
     on_cpu = charged(cpu_ops, inside(cpu_ops, having(cpu_ops, OF_CPUS) | lasting(cpu_ops)))

@@ -31,6 +31,11 @@ _LIBRARIES = frozenset({
 })  # fmt: skip
 """Packages of others that programs call, but for those that hold models: these are often copied and
 changed, and their lines say which layer it was."""
+_AROUND_MODELS = re.compile(
+    r"(?:.*/(?:site|dist)-packages/)?(?:transformers/(?!models/)|diffusers/(?:utils|hooks|loaders)/"
+    r"|trl/trainer/|torchvision/(?:datasets|transforms)/|torchaudio/(?:datasets|transforms)/)"
+)
+"""What packages that hold models have around these: trainers, generation, data."""
 _SITE = re.compile(r".*/(?:site|dist)-packages/")
 _PYTHON = re.compile(r"<|.*/lib/python3[^/]*/|.*: <(?:genexpr|\w+comp|lambda)>$")
 _GENERATED = re.compile(r".*/torchinductor_[^/]*/|.*/c[a-z2-7]{51}\.py\(")
@@ -65,6 +70,8 @@ def is_foreign(frame: str) -> bool:
     Nor is code that ``torch.compile`` wrote, and a part of a line that has no name: the function
     around it is the program's.
     """
+    if _AROUND_MODELS.match(frame):
+        return True
     if _SITE.match(frame):
         # A program may be installed; what it calls of others cannot be told apart by path.
         top = re.search(r"-packages/([^/(]*?)(?:/|\.py\()", frame)

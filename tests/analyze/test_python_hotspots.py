@@ -84,6 +84,13 @@ MAIN = "<module> (train.py:10)"
         ((*THREAD, "_watch (/x/profkit/process/parent_watch.py:9)", "wait (psutil/a.py:1)"), ()),
         ((*THREAD, INNER), (INNER,)),
         (("(no Python)",), ("(no Python)",)),
+        (("clone (libc.so.6)", "blas_thread_server (libopenblas.so)"), ()),
+        (("gomp_team_barrier_wait_end (libgomp.so.1)",), ()),
+        (("__kmp_hyper_barrier_release (libiomp5.so)",), ()),
+        (("blas_thread_server (libopenblas.so)", "dgemm_kernel (libopenblas.so)"),
+         ("blas_thread_server (libopenblas.so)", "dgemm_kernel (libopenblas.so)")),
+        ((MAIN, "gomp_barrier_wait_end (libgomp.so.1)"),
+         (MAIN, "gomp_barrier_wait_end (libgomp.so.1)")),
         ((MAIN, INNER), (MAIN, INNER)),
     ],
 )  # fmt: skip
@@ -106,7 +113,8 @@ def test_what_is_not_of_the_program_is_in_no_share_and_is_said():
     assert times(result, "functions", "function") == {"<module> (train.py)": (300, 300)}
     assert result.metrics["py_spy_hottest_self_share"].value == 1.0
     assert result.tables["functions"].note == (
-        "Without start-up, warm-up, imports and profkit itself: 700 ns of 1 µs by py_spy."
+        "Without start-up, warm-up, imports, profkit itself and threads that look for work: "
+        "700 ns of 1 µs by py_spy."
     )
     alone = analyze.run(sampled_stacks={"py_spy": stacks((STARTED, 60, 700))}, config=Config())
     assert alone.abstentions[0].reason == "all samples are of start-up: run more steps"

@@ -180,6 +180,15 @@ def test_what_the_gpu_computes_has_its_actions_also_in_a_recording_of_a_start(ca
     assert len(found.actions) == count
 
 
+@pytest.mark.parametrize(("covers", "count"), [(0.4, 2), (0.9, 1)])
+def test_what_the_gpu_computes_of_a_start_is_no_action_where_the_cpu_is_behind(covers, count):
+    times = {"gpu_idle.start_up.cudaFree": 50, "gpu_idle.python": 10, "gpu_computing": 40}
+    steps = ("steps", "false", "No step was marked.", "")
+    about = {"gpu_computing": ("", {"only_hides_launching_share": covers})}
+    found = on(times, about=about, checks=[steps], matches=[match("gpu_computing", 10)])
+    assert len(found.actions) == count
+
+
 def test_a_headline_that_is_too_long_loses_a_part_and_stays_a_sentence():
     steps = Result(metrics={"step_time_ns": Metric(value=80e6, unit="ns", title="")})
     name = "python.between the optimizer's step and the next forward"
@@ -1157,6 +1166,14 @@ def test_what_to_record_is_said_in_the_words_of_the_tool(imported, words):
     found = on({"gpu_idle.start_up.cudaFree": 90}, checks=few, imported=imported)
     assert words in found.actions[0].advice
     assert "prof.step" not in found.actions[0].advice
+
+
+def test_what_to_record_of_a_program_without_pytorch_is_in_its_own_words():
+    failed = [("steps", "false", "1.", ""), ("program", "false", "No PyTorch.", "")]
+    found = on({"gpu_idle.not_recorded": 90}, checks=failed, imported="nsys")
+    assert "`nvtxRangePush" in found.actions[0].advice
+    assert "--sample=process-tree" in found.actions[0].advice
+    assert "torch" not in found.actions[0].advice
 
 
 def test_what_to_record_names_the_tool_that_may_not_have_been_used(tmp_path, monkeypatch):

@@ -51,10 +51,16 @@ def test_recompilation_is_seen_in_the_calls_of_the_compiler_where_its_ranges_wer
     calls = examples("recompilation").CALLED
     (match,) = found(patterns()["recompilation"], python_calls=calls)
     assert (match.gain_ns, match.place) == (45_000, "train.py(9): main")
+    for name in ("compile_fx.py(3): codegen_and_compile", "codegen/triton.py(3): codegen_kernel"):
+        compiling = [calls[0], calls[1] | {"name": f"torch/_inductor/{name}"}]
+        assert found(patterns()["recompilation"], python_calls=compiling)
     for name in (
         "torch/_inductor/runtime/x.py(3): launch",
         "torch/_inductor/output_code.py(763): __call__",
         "torch/_inductor/utils.py(3): run",
+        "torch/_inductor/utils.py(3): clone_preserve_strides",
+        "torch/_inductor/compile_fx.py(3): run",
+        "torch/_inductor/compile_worker/subproc_pool.py(228): _read_thread",
         "torch/_dynamo/eval_frame.py(3): fn",
     ):
         usual = [calls[0], calls[1] | {"name": name}]
@@ -637,7 +643,11 @@ def test_lightning_logs_in_each_step(name, is_logging):
 
 @pytest.mark.parametrize(
     ("cores", "words"),
-    [(4, "its 4 CPU cores at most"), (1, "1 CPU core"), (-1, "a worker for each")],
+    [
+        (4, "its 4 CPU cores at most"),
+        (1, "1 CPU core"),
+        (-1, "one for each CPU core of the rank at"),
+    ],
 )
 def test_workers_that_are_too_slow_may_be_as_many_as_cores(cores, words):
     example = examples("too_few_workers")
@@ -1013,3 +1023,22 @@ def test_short_operators_of_a_function_that_is_called_twice_are_at_its_line():
     calls = [row | {"call": number} for number, row in enumerate(calls)]
     (match,) = found(patterns()["short_operators"], cpu_ops=ops, python_calls=calls)
     assert match.place == "train.py(26): mean_neighbours"
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        {"python_calls": [python(0, 9, "vllm/v1/worker/gpu_model_runner.py(9): execute_model")]},
+        {
+            "python_calls": [
+                python(0, 9, "/x/sglang/srt/model_executor/model_runner.py(9): forward")
+            ]
+        },
+        {"kernels": [kernel(40, "void vllm::rms_norm_kernel<float>", 5)]},
+    ],
+)
+def test_servers_are_told_of_the_cuda_graphs_that_they_have(tables):
+    given = examples("short_kernels").FOUND
+    given |= {name: [*given.get(name, []), *rows] for name, rows in tables.items()}
+    (match,) = found(patterns()["short_kernels"], **given)
+    assert match.advice.startswith("Let the server replay CUDA graphs, without `enforce_eager`")

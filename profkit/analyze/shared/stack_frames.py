@@ -12,13 +12,16 @@ _LINE = re.compile(r":\d+(?=\)$)")
 _FILE = re.compile(r"\((.+):\d+\)$")
 _STARTS_PROGRAM = ("<frozen runpy>", "runpy.py:", "threading.py:", "memray/commands/")
 _IMPORTS = "<frozen importlib."
+_SPINS = re.compile(r"(?:blas_thread_server|gomp_\w*wait\w*|_*kmp_\w*(?:wait|barrier)\w*)\b")
+"""Functions in which threads of OpenBLAS and OpenMP look for work, again and again."""
 
 
 def of_program(rows: pd.DataFrame, *, imports: bool) -> pd.DataFrame:
     """Return the rows whose ``stack`` is of the program that was profiled, from its first frame on.
 
     What profkit does before, beside and around it is left out, and its frames within the stacks
-    are; so is what runs while modules are loaded, unless `imports`.
+    are; so are threads of libraries that look for work, and what runs while modules are loaded,
+    unless `imports`.
     """
     texts = rows["stack"].astype(object)
     stacks = {text: _of_program(str(text).split(";"), imports=imports) for text in texts.unique()}
@@ -29,6 +32,8 @@ def of_program(rows: pd.DataFrame, *, imports: bool) -> pd.DataFrame:
 
 def _of_program(frames: list[str], *, imports: bool) -> list[str]:
     """Return the frames of the program; none if it is not on the stack."""
+    if _SPINS.match(frames[-1]) and not any(".py:" in frame for frame in frames):
+        return []
     if not imports and any(_IMPORTS in frame for frame in frames):
         return []
     own = [_is_profkits(frame) for frame in frames]

@@ -10,7 +10,7 @@ FOUND = {
     ],
     "kernels": KERNELS,
 }  # fmt: skip
-EXPECTED = ("gpu_computing.aten::copy_", 90_000, "transpose once")
+EXPECTED = ("gpu_computing.aten::copy_", 90_000, "Leave out `contiguous`")
 PASSED = {
     "a tensor that is contiguous": {"cpu_ops": [op(2, "aten::contiguous")]},
     "another copy": {"cpu_ops": [op(2, "aten::copy_")], "kernels": KERNELS},

@@ -1,6 +1,6 @@
 """Examples of `unused_gpu`."""
 
-from tests.patterns.recorded import op
+from tests.patterns.recorded import call, op
 
 GPU = {"rank": 0, "repeat": 0, "device": 0, "name": "NVIDIA RTX A1000"}
 OPS = [
@@ -17,6 +17,7 @@ PASSED = {
         **FOUND,
         "cpu_ops": [op(0, "aten::convolution", 300_000), *OPS[1:]],
     },
+    "launches of work for it": {**FOUND, "runtime_calls": [call(0, "cudaLaunchKernel")]},
     "a little work that stays on the CPU": {
         **FOUND,
         "cpu_ops": [op(0, "fbgemm::permute_2D_sparse_data", 20_000), *OPS[1:]],
