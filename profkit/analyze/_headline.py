@@ -7,11 +7,14 @@ from profkit.analyze._late_rank import late_place
 from profkit.analyze._uneven_steps import SLOW_STEPS
 from profkit.analyze.division import cpu, gpu, names
 from profkit.analyze.division.cpu_threads import BLOCKED, NOT_RECORDED, START_UP
+from profkit.analyze.division.details import LINE
 from profkit.analyze.division.phases import inside
 from profkit.analyze.division.thread_waits import IN_CALL, WAITING
 from profkit.core.formatting import milliseconds, without_arguments
 from profkit.core.verdict import TIME_SHARE, Action, Cause, Limiter
 
+_SHORT = "CPU operators"
+"""What operators on the CPU are called where a line is named as well."""
 _ROOTS = (gpu.IDLE, gpu.EXPOSED, "exposed_copies", WAITING)
 _MANY_WORDS = 15
 _MOST = 0.6
@@ -97,7 +100,9 @@ def _sentence(top: Cause, causes: Sequence[Cause], whole: str) -> str:
         part = f"{milliseconds(most.ms_per_step)} ms {names.lower(most.title)}"
         return f"Exposed communication {exposed} {whole}: {part}."
     if top.id in (gpu.COMPUTING, cpu.COMPUTING, "python"):
-        return f"{names.title(top.id)} {time} {whole}{_mostly(causes, top)}."
+        mostly = _mostly(causes, top)
+        title = _SHORT if top.id == cpu.COMPUTING and ".py(" in mostly else names.title(top.id)
+        return f"{title} {time} {whole}{mostly}."
     blocked = "CPU blocked in " if top.id.startswith(f"{BLOCKED}.") else ""
     return f"{blocked}{top.title} {time} {whole}{_where(top)}."
 
@@ -140,4 +145,5 @@ def _mostly(causes: Sequence[Cause], above: Cause) -> str:
     if not parts:
         return ""
     first = max(parts, key=lambda cause: cause.ms_per_step)
-    return f", {milliseconds(first.ms_per_step)} ms {inside(without_arguments(first.title))}"
+    line = f", {first.evidence[LINE]}" if LINE in first.evidence else ""
+    return f", {milliseconds(first.ms_per_step)} ms {inside(without_arguments(first.title))}{line}"

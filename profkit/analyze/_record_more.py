@@ -49,7 +49,8 @@ _REMEDIES = {
     "GPU work": {"": "record replays of a CUDA graph instead of its capture"},
     "graphs": {"": "run without CUDA graphs, or use a newer PyTorch and driver"},
     "clocks": {"": "synchronise the clocks of the hosts (NTP or PTP)"},
-    **{check: {"": "keep the whole trace"} for check in ("excerpt", "lost events")},
+    "excerpt": {"": "keep the whole trace if this is a part"},
+    "lost events": {"": "keep the whole trace"},
 }
 """By check that failed, and by kind of imported file."""
 

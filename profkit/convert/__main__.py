@@ -184,7 +184,7 @@ def join_tables(
     could be read.
     """
     if parts and all(part.folder is None for part in parts):
-        why = parts[0].notes[0].removeprefix(_NOT_READ)
+        why = parts[0].notes[0].removeprefix(_NOT_READ).removesuffix(".")
         if len(parts) == 1:
             raise InputError(why)
         folder = parts[0].raw.path.parent
@@ -354,7 +354,7 @@ def _convert_one(tool: str, raw: Raw, files: Path, folder: Path, is_small: bool)
         # A note is one line of the report.
         reason = str(error) if is_known else f"{raw.path}: {error!r}"
         reason = reason.replace("\n  hint: ", "; ")
-        return Part(raw=raw, folder=None, notes=(f"{_NOT_READ}{reason}",))
+        return Part(raw=raw, folder=None, notes=(f"{_NOT_READ}{reason.removesuffix('.')}.",))
 
 
 def _converted(tool: str, raw: Raw, files: Path, folder: Path, is_small: bool) -> Part:

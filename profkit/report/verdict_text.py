@@ -83,7 +83,7 @@ def nothing_found(verdict: Verdict) -> str:
     """Return what is said where there is no action: found nothing, or could not look."""
     unseen = {cause for check in verdict.trust if not check.passed for cause in check.silences}
     if not unseen:
-        return f"Nothing was recognised that gains much.{_of_largest(verdict)}"
+        return f"No known loss was recognised.{_of_largest(verdict)}"
     named = [name for cause, name in _UNSEEN.items() if cause in unseen]
     return f"Could not look at {' and '.join(named or ['the causes'])}: see why below."
 
@@ -344,7 +344,7 @@ _IN_SHORT = {
     "overlaps": "operators end after the ones around them",
     "odd times": "some times are impossible",
     "misplaced kernels": "kernels lie far from their launch",
-    "excerpt": "only an excerpt was recorded",
+    "excerpt": "little was recorded",
     "GPU": "the GPU was not recorded",
     "MPS": "the GPU was not recorded",
     "kernels": "rows of GPU work are missing",

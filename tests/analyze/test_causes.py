@@ -491,6 +491,27 @@ def test_operators_have_the_line_that_was_sampled_around_them():
     assert found["cpu_operators"]["place"] == "other.py(1): run"
 
 
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_what_backward_computes_is_at_the_line_that_it_is_the_gradient_of(is_recorded):
+    ops = [
+        op(0, 0, 200, "aten::conv2d"),
+        op(1, 300, 400, "aten::mm"),
+        op(2, 400, 1000, "autograd::engine::evaluate_function: ConvolutionBackward0", forward=0),
+        op(3, 410, 990, "aten::convolution_backward", parent=2),
+    ]
+    samples = sampled(range(0, 220, 20), "train.py(5): main;model.py(9): forward")
+    samples += sampled(range(280, 400, 20), "train.py(5): main;model.py(12): forward")
+    samples += sampled(range(400, 1100, 20), "train.py(6): main;torch/_tensor.py(9): backward")
+    if is_recorded:
+        ops[0] |= {"stack": "other.py(1): run"}
+    given = {"steps": [step(0, 1000)], "cpu_ops": ops}
+    found = tree(divided(**given, samples=samples))
+    line = "other.py(1): run" if is_recorded else "model.py(9): forward"
+    assert found["cpu_operators"]["place"] == line
+    largest = found["cpu_operators.aten::convolution_backward"]
+    assert json.loads(largest["evidence"])["line"] == line
+
+
 @pytest.mark.parametrize(
     ("stack", "place"),
     [

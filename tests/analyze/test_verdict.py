@@ -374,6 +374,14 @@ def test_a_little_start_up_is_not_what_the_headline_tells():
     assert found.headline == "Not enough recorded to say what limits 100 ms per step."
 
 
+def test_a_headline_names_the_line_of_the_largest_operator():
+    times = {"cpu_operators.aten::mm": 60, "cpu_operators.other": 30, "python": 10}
+    about = {"cpu_operators.aten::mm": ("aten::mm", {"line": "model.py(9): forward"})}
+    found = on(times, about=about, checks=[("steps", "true", "5 steady steps.", "")])
+    said = "CPU operators 90 of 100 ms per step, 60 ms in aten::mm, model.py(9): forward."
+    assert found.headline == said
+
+
 def test_a_headline_shortens_the_name_of_a_kernel():
     found = on({f"gpu_computing.Cijk_{'MT128x192x64_' * 40}": 94, "gpu_idle.python": 6})
     assert found.headline.startswith(

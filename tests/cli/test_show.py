@@ -83,7 +83,7 @@ WRITERS = {
     [
         ("a.json", "trace", "CPU-bound: Operators on the CPU 0.9 of 1 ms per step"),
         ("b.pickle", "snapshot", "1 MiB"),
-        ("c.sqlite", "nsys", "Only 2 operators, kernels and calls were recorded: an excerpt."),
+        ("c.sqlite", "nsys", "Only 2 operators, kernels and calls were recorded."),
         ("d.csv", "ncu", "gemm"),
         ("without_an_ending", "trace", "0.9 ms in aten::mm"),
         ("snapshot.bin", "snapshot", "1 MiB"),

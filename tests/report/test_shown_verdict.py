@@ -89,7 +89,7 @@ def test_parts_too_small_to_be_drawn_are_named():
 @pytest.mark.parametrize(
     ("silences", "said"),
     [
-        ((), "Nothing was recognised that gains much."),
+        ((), "No known loss was recognised."),
         (("gpu_idle",), "Could not look at GPU idle time: see why below."),
         (("compiler",), "Could not look at the causes: see why below."),
     ],

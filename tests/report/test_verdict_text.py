@@ -176,7 +176,7 @@ def test_what_has_no_room_in_the_bar_is_named_below_it_unless_it_is_small(larges
 
 
 def test_a_program_with_nothing_to_mend_hears_so():
-    nothing = "Nothing was recognised that gains much."
+    nothing = "No known loss was recognised."
     assert nothing in lines(replace(VERDICT, actions=()))
     gemm = cause("gpu_computing.aten::mm", 35, "aten::mm")
     made = " ".join(lines(replace(VERDICT, actions=(), causes=(*VERDICT.causes, gemm))))

@@ -24,6 +24,9 @@ from profkit.core.verdict import Evidence
 from profkit.patterns.short_kernels import SHORT_GAP_NS
 
 OTHER = "other"
+LINE = "line"
+"""In the evidence of the largest operator: where it is called most, or what it is the gradient of.
+"""
 IN_OPERATORS = "in_operators_share"
 """What part of the time in Python and dispatch operators of the CPU take, 0 to 1."""
 
@@ -81,8 +84,7 @@ def details(rank: RecordedRank, time: Partition, spent: Mapping[str, Spent]) -> 
             covering = covering_ns(rank, time.spans(name))
             detail.evidence |= {COVERS: round(covering / detail.time_ns, 3)}
         elif name == cpu.COMPUTING:
-            found |= _parts(name, detail.time_ns, spent[name].names, whole)
-            _locate(detail, spent[name].places)
+            found |= _operated(detail, spent[name], whole)
         elif name.endswith(f"{gpu.EXPOSED}.waiting"):
             detail.evidence = _waited_for(rank.collectives)
         elif name.startswith(f"{gpu.EXPOSED}.") and rank.communication is not None:
@@ -113,6 +115,16 @@ def _computed(
     of_ops.add(rank.kernel_labels, own)
     _locate(detail, places.of_ops(rank, _of_ops(rank, own)))
     return _parts(gpu.COMPUTING, detail.time_ns, of_ops, whole)
+
+
+def _operated(detail: Detail, spent: Spent, whole: int) -> dict[str, Detail]:
+    """Say where operators computed on the CPU; return what the cause consists of."""
+    _locate(detail, spent.places)
+    found = _parts(cpu.COMPUTING, detail.time_ns, spent.names, whole)
+    for largest in [*found.values()][:1]:
+        line = _place(spent.of_largest, largest.time_ns)
+        largest.evidence |= {LINE: line} if ".py(" in line else {}
+    return found
 
 
 def undetailed(time: Partition) -> dict[str, Detail]:

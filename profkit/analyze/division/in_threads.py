@@ -47,6 +47,9 @@ class Spent:
     names: Sums = field(default_factory=Sums)
     """Of operators that compute."""
 
+    of_largest: list[places.Place] = field(default_factory=list)
+    """Where the operator with most of the time spent it, in a recording with sampled stacks."""
+
     operators: OperatorSums = field(default_factory=OperatorSums)
     """Of all threads."""
 
@@ -82,6 +85,10 @@ def spent_in_threads(rank: RecordedRank, time: Partition) -> dict[str, Spent]:
             elif spans is not within:
                 own = np.where(part.works, charges.of_ops(part, within), 0)
             spent.by_place.update(places.in_ops(part, own))
-            spent.names.add(categorical(part.ops["name"]), np.where(part.works, own, 0))
+            operators = categorical(part.ops["name"])
+            spent.names.add(operators, np.where(part.works, own, 0))
+            if part.is_sampled and cause == cpu.COMPUTING and spent.names.ns:
+                largest = max(spent.names.ns.items(), key=lambda one: (one[1], one[0]))[0]
+                spent.of_largest = places.of_ops(part, np.where(operators == largest, own, 0))
             part.tidy()
     return found

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from profkit.analyze.division.partition import innermost_time, spans_of
 from profkit.analyze.division.recorded_rank import RecordedRank
+from profkit.analyze.division.sampled_calls import ORIGIN
 from profkit.analyze.shared import calltree, intervals
 from profkit.analyze.shared.glob_match import categorical
 from profkit.analyze.shared.intervals import Intervals
@@ -61,7 +62,8 @@ def of_ops(rank: RecordedRank, time: NDArray[np.int64]) -> list[Place]:
 
 def in_ops(rank: RecordedRank, time: NDArray[np.int64]) -> "Counter[str]":
     """Return the `time` that operators are charged with by the place where they belong."""
-    columns = [categorical(rank.ops[name]) for name in ("stack", "module")]
+    stack_of = ORIGIN if ORIGIN in rank.ops else "stack"
+    columns = [categorical(rank.ops[name]) for name in (stack_of, "module")]
     stacks, modules = (np.append(one.categories.to_numpy(object), "") for one in columns)
     spent: Counter[int] = Counter()
     # Of millions of operators few have stacks and modules of their own.

@@ -11,11 +11,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.analyze.division.phases import BETWEEN, Stretches, stretches
+from profkit.analyze.shared import calltree
 from profkit.analyze.shared.calls_apart import PHASE
 from profkit.analyze.shared.intervals import Intervals
 from profkit.tables import schema
 from profkit.tables.python_frames import is_foreign
 from profkit.tables.tree_paths import SEPARATOR
+
+ORIGIN = "origin"
+"""Column of operators: the stack of what each computes, or computes the gradient of."""
 
 IS_SELDOM = "is_seldom"
 """Whether a sample lies in a step that took far longer than most, and tells nothing of these."""
@@ -100,7 +104,25 @@ def with_stacks(ops: pd.DataFrame, seen: pd.DataFrame) -> pd.DataFrame:
     known &= ((ops["tid"] == seen["tid"].iloc[0]) & (ops["stack"] == "")).to_numpy()
     stacks = ops["stack"].astype(object).to_numpy()
     stacks = np.where(known, seen["stack"].astype(object).to_numpy()[at], stacks)
-    return ops.assign(stack=pd.Categorical(stacks))
+    made = ops.assign(stack=pd.Categorical(stacks))
+    return made.assign(**{ORIGIN: _of_forward(made)})
+
+
+def _of_forward(ops: pd.DataFrame) -> pd.Categorical:
+    """Return the stack of each operator, in backward that of the one whose gradient it computes."""
+    numbers, parents, forward = (
+        ops[name].to_numpy(np.int64) for name in ("op", "parent", "forward")
+    )
+    above = calltree.positions(numbers, parents)
+    above = np.where(above == np.arange(len(ops)), -1, above)
+    node = calltree.nearest(np.arange(len(ops)), above, forward < 0)
+    row = calltree.positions(numbers, np.append(forward, -1)[node])
+    stack = ops["stack"].cat
+    codes = np.append(stack.codes.to_numpy(), -1)
+    is_known = np.append(stack.categories != "", False)[codes[row]] & (row >= 0)
+    return pd.Categorical.from_codes(
+        np.where(is_known, codes[row], codes[:-1]), categories=stack.categories
+    )
 
 
 def _spans(

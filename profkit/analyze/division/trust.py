@@ -28,7 +28,7 @@ _REPAIRED = {
 _FOREIGN = re.compile("^PyTorch was not found")
 _AT_ONCE = re.compile(r"threads call the model at the same time")
 _WITHIN_STEP = re.compile(r"recording ended within it")
-_THINNED = re.compile(r"calls? of the runtime (?:is|are) in the file")
+_THINNED = re.compile(r"runtime calls? (?:is|are) in the file")
 _WITHOUT_WORK = re.compile(r"([\d,]+) of ([\d,]+) launches have no work on a device")
 _OF_ROWS = ("overlaps", "odd times")
 _RANKS = re.compile(r"Rank \d+ of (\d+);")
@@ -215,7 +215,10 @@ def _of_clocks(seen: Seen) -> Iterator[Trust]:
 
 
 def _of_events(seen: Seen) -> Iterator[Trust]:
-    notes = [*dict.fromkeys(note for one in seen.recordings.values() for note in one.notes)]
+    said = [*dict.fromkeys(note for one in seen.recordings.values() for note in one.notes)]
+    if foreign := next(filter(_FOREIGN.search, said), ""):
+        yield Trust(check="program", passed=False, message=foreign)
+    notes = [note for note in said if note != foreign]
     # What ends up to 2 us after the row around it was rounded, and lowers no confidence.
     if cut := [note for note in notes if _CUT.search(note)]:
         silences = EVERYTHING if any(map(_OF_EVERY_STEP.search, cut)) else ()
@@ -254,13 +257,11 @@ def _of_events(seen: Seen) -> Iterator[Trust]:
             passed=False,
             message=agreeing(
                 seen.rows,
-                "Only {} [operator, kernel or call was|operators, kernels and calls were] recorded:"
-                " an excerpt.",
+                "Only {} [operator, kernel or call was|operators, kernels and calls were]"
+                " recorded.",
             ),
             silences=_without_known(seen),
         )
-    if foreign := next(filter(_FOREIGN.search, notes), ""):
-        yield Trust(check="program", passed=False, message=foreign)
     yield from _of_sides(seen)
 
 

@@ -1,5 +1,6 @@
 """Work on devices that contradicts its launch or its stream: damage, counted and said."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -20,6 +21,9 @@ _CLOCKS_NS = 1_000_000
 _LATEST = 10
 _LONG_NS = 10_000_000_000
 """Work may wait for seconds, for another rank."""
+_BY_FAULT = re.compile(r"\bUVM\b")
+"""Pages of managed memory move when they are used, and no call launches that."""
+
 _BEGINNING = "[kernel, copy or set begins|kernels, copies or sets begin]"
 
 
@@ -68,13 +72,14 @@ def _counted(work: DeviceWork) -> _Counts:
     counts = _Counts(launching=np.zeros(calls.count, np.bool_))
     begun = [(part.min(), part.max()) for part in calls.each("start") if len(part)]
     last = max((int(part[1]) for part in begun), default=0)
+    by_fault = work.gathered.names.matching(_BY_FAULT.search)
     took = last - min((int(part[0]) for part in begun), default=0)
     for rows in slices(work.count):
         part, call = work.ordered.select(rows), work.call()[rows]
         start, end = part["start"], part["end"]
         launched = call >= 0
         counts.launching[call[launched]] = True
-        counts.unlaunched += int((~launched).sum())
+        counts.unlaunched += int((~launched & ~by_fault[part["name"]]).sum())
         after = (start - calls.at("start", call))[launched]
         counts.early += int((after < -_CLOCKS_NS).sum())
         if begun:

@@ -15,10 +15,14 @@ READ_BYTES = 256 << 10
 _READ_GZIP_BYTES = 16 << 10
 
 _OTHERS = (
-    (b"\x80", "a Python pickle", "a memory snapshot is read by the tool that made it"),
+    (b"\x80", "a Python pickle", "give a memory snapshot by itself, as `profkit show FILE`"),
     (b"PK\x03\x04", "a ZIP archive", "unpack it first"),
     (b"\x28\xb5\x2f\xfd", "Zstandard data", "decompress it first: `zstd -d`"),
-    (b"SQLite format 3", "an SQLite database", "an nsys export is read by the tool nsys"),
+    (
+        b"SQLite format 3",
+        "an SQLite database",
+        "give an export of nsys by itself, as `profkit show FILE`",
+    ),
     (b"\x7fELF", "a program", "give the trace that it wrote"),
     (b"PAR1", "a Parquet file", "give the trace, not a table made from one"),
 )

@@ -219,7 +219,7 @@ def _repairs(gathered: Events, linker: Linker) -> list[str]:
         ),
         (
             linker.launches.thinned(),
-            "{} call[s] of the runtime [is|are] in the file, fewer than 1 in 50: most are missing.",
+            "{} runtime call[s] [is|are] in the file, under 2 % by number: most are missing.",
         ),
         (unpaired, "{} begin or end event[s] [has|have] no partner and [was|were] left out."),
         (

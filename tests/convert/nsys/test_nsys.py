@@ -257,6 +257,12 @@ def test_pages_of_managed_memory_that_move_are_told_from_copies(report, tmp_path
     assert not any("contradict" in note for note in notes)
 
 
+def test_pages_of_managed_memory_that_move_need_no_launch(report, tmp_path):
+    pages = [(10 + n, 11 + n, 0, 7, n, thread(PID, 0), 64, 11, 0, 2) for n in range(60)]
+    _, notes = frames(report(nvtx=STEPS, CUPTI_ACTIVITY_KIND_MEMCPY=pages), tmp_path)
+    assert not any("no call that launched" in note for note in notes)
+
+
 def test_memory_and_counters_of_the_gpu_are_read(report, tmp_path):
     process = thread(PID, 0)
     memory = [
