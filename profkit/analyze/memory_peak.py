@@ -7,6 +7,7 @@ from itertools import takewhile
 import pandas as pd
 from pydantic import PositiveInt
 
+from profkit.analyze._attention_scores import scores_bytes
 from profkit.analyze._memory_contents import with_contents
 from profkit.analyze.base import analysis
 from profkit.analyze.shared.allocation_origins import (
@@ -188,6 +189,7 @@ def _peaks(rows: pd.DataFrame) -> pd.DataFrame:
                 "allocations": len(own),
                 "from_history": int((~before).sum()),
                 "of_training": _of_training(own[~before]),
+                "scores_bytes": scores_bytes(own, live_at(own, event)),
                 "event": event,
             }
         )

@@ -63,6 +63,8 @@ class _Peak:
     """Bytes by what they are, the largest first."""
     lines: Sequence[tuple[str, int]]
     """Bytes by line of the program, the largest first."""
+    scores: int
+    """Bytes in matrices of scores of attention."""
 
 
 @analysis(title="Memory verdict")
@@ -122,6 +124,7 @@ def _peak(result: Result, rank: int | None) -> _Peak:
         is_training=int(highest["of_training"]) != 0,
         contents=contents,
         lines=lines,
+        scores=int(highest["scores_bytes"]),
     )
 
 
@@ -185,19 +188,21 @@ def _known_by_name(peak: _Peak) -> Iterator[tuple[int, str, Remedy]]:
     """Yield bytes, line and remedy of attention, of the loss, of cast weights and of inference."""
     loss = [line for line in peak.lines if OF_LOSS.search(line[0])]
     attention = [line for line in peak.lines if OF_ATTENTION.search(line[0]) and line not in loss]
+    cast = peak.contents.get(CAST_WEIGHTS, 0)
     activations = peak.contents.get("activations", 0)
     by_name = 0
     for lines, remedy in ((attention, ATTENTION), (loss, LOSS)):
-        held = sum(line_bytes for _, line_bytes in lines)
+        held = peak.scores if remedy is ATTENTION else sum(held for _, held in lines)
         by_name = max(by_name, held)
-        said = _with_share(remedy, "Such lines", held, peak)
+        said = _with_share(remedy, "Such matrices", held, peak)
         if activations and not peak.is_training:
             said = said._replace(advice=f"{said.advice} {INFERENCE}")
         yield held, lines[0][0] if lines else "", said
-    if not peak.is_training and by_name < _MUCH * activations:
-        yield activations, peak.lines[0][0] if peak.lines else "", FORWARD_ONLY
-    held = peak.contents.get(CAST_WEIGHTS, 0)
-    yield held, "", _with_share(CAST, "Such copies", held, peak)
+    # Without gradients the copies of weights are not kept either.
+    unneeded = 0 if peak.is_training else activations + cast
+    if by_name < _MUCH * unneeded:
+        yield unneeded, peak.lines[0][0] if peak.lines else "", FORWARD_ONLY
+    yield 0 if unneeded else cast, "", _with_share(CAST, "Such copies", cast, peak)
 
 
 def _with_share(remedy: Remedy, what: str, held: int, peak: _Peak) -> Remedy:

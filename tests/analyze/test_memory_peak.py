@@ -35,6 +35,7 @@ def test_the_peak_counts_what_was_live_before_and_is_split_by_who_allocated():
             "at_end_bytes": 320, "step": 4, "allocations": 5,
             "from_history": 3,
             "of_training": 1,
+            "scores_bytes": 0,
         }
     ]  # fmt: skip
     origins = rows(result, "by_origin")

@@ -101,7 +101,7 @@ def test_a_line_of_attention_or_of_the_loss_has_its_own_remedy(line, advice):
     updated = block(1, 2, 3, stack=STEP)
     found = verdict(snapshot([block(600, 0), block(200, 1, line=line), updated], 801))
     assert advice in found.advice
-    assert found.advice.endswith("Such lines hold 25 % of the peak.")
+    assert found.advice.endswith("Such matrices hold 25 % of the peak.")
     assert found.place == line
 
 
@@ -117,10 +117,39 @@ def test_copies_of_weights_are_what_to_leave_out_where_they_hold_more_than_atten
     cast = f"{FORWARD};at::autocast::cached_cast(c10::ScalarType, at::Tensor const&)"
     weight = block(1200, -1) | {"stack": "", "line": ""}
     softmax = block(300, 1, line="softmax (model.py:7)")
-    found = verdict(snapshot([weight, block(600, 0, stack=cast), softmax], 2100))
+    blocks = [weight, block(600, 0, stack=cast), softmax, block(1, 2, 3, stack=STEP)]
+    found = verdict(snapshot(blocks, 2101))
     assert found.advice.startswith("Keep the weights in bf16, `model.to(torch.bfloat16)`")
     assert found.advice.endswith("Such copies hold 29 % of the peak.")
     assert found.filled_by["weights cast by autocast"] == 600 * MIB
+    # Without a backward pass neither they nor activations need to be kept.
+    alone = verdict(snapshot([*blocks[:2], block(300, 1)], 2100))
+    assert alone.advice.startswith("For inference, `torch.inference_mode()`")
+
+
+ATTENDS = f"{FORWARD};attend (model.py:3)"
+
+
+@pytest.mark.parametrize(
+    ("more", "percent"),
+    [
+        ([], 10),
+        ([block(100, 2, line="attend (model.py:3)", stack=ATTENDS)], 20),
+        ([block(50, 2, line="attend (model.py:3)", stack=ATTENDS)], 15),
+        ([block(1, 2, line="attend (model.py:3)", stack=ATTENDS)], 10),
+        ([block(100, 2, line="", stack=BACKWARD)] * 3, 40),
+        ([block(60, 2, line="", stack=BACKWARD)] * 3, 10),
+        ([block(100, 2, line="", stack=BACKWARD), block(100, 1, 2, line="mlp (model.py:9)")], 10),
+    ],
+    ids=["softmax", "its caller", "in 16 bits", "a row", "backward", "other sizes", "ambiguous"],
+)
+def test_scores_of_attention_are_counted_where_no_line_or_another_one_holds_them(more, percent):
+    softmax = block(100, 1, line="softmax (model.py:7)", stack=f"{ATTENDS};softmax (model.py:7)")
+    live = sum(one["size_bytes"] for one in [softmax, *more] if one["end_event"] < 0) // MIB
+    weights = block(1000 - live, -1) | {"stack": "", "line": ""}
+    results = snapshot([weights, softmax, *more], 1000)
+    (peak,) = results["memory_peak"].tables["peaks"].records()
+    assert peak["scores_bytes"] == percent * 10 * MIB
 
 
 def test_weights_are_to_be_in_bf16_only_if_they_are_not():
