@@ -10,7 +10,9 @@ _FUNCTIONS = (
     r"PIL/|torchvision/transforms|image_transforms\.py|image_processing_\w+\.py|imageio|albumentations"
     r"|zoom_shift|scipy/ndimage|decode_(?:jpeg|image)|cv2|skimage/"
 )
-_SERVED = "Decode in a pool of processes and no larger than needed (`Image.draft` before `resize`)"
+_SERVED = (
+    "Decode in a pool of processes and no larger than needed (JPEG: `Image.draft` before `resize`)"
+)
 """For a program that answers requests, in which no loader hands over batches."""
 _LOADED = "Move it into workers (`num_workers` of the DataLoader)"
 _ON_GPU = (
