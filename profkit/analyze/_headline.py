@@ -7,7 +7,7 @@ from profkit.analyze._late_rank import late_place
 from profkit.analyze._uneven_steps import SLOW_STEPS
 from profkit.analyze.division import cpu, gpu, names
 from profkit.analyze.division.cpu_threads import BLOCKED, NOT_RECORDED, START_UP
-from profkit.analyze.division.details import LINE
+from profkit.analyze.division.details import IN_COMMUNICATION, LINE
 from profkit.analyze.division.phases import inside
 from profkit.analyze.division.thread_waits import IN_CALL, WAITING
 from profkit.core.formatting import milliseconds, without_arguments
@@ -19,6 +19,7 @@ _ROOTS = (gpu.IDLE, gpu.EXPOSED, "exposed_copies", WAITING)
 _MANY_WORDS = 15
 _MOST = 0.6
 _MUCH_OF_TIME = 0.4
+_MUCH_IDLE = 0.2
 _TELLING = 0.2
 """Part of the time from which on start-up is what there is to say."""
 
@@ -90,7 +91,8 @@ def _sentence(top: Cause, causes: Sequence[Cause], whole: str) -> str:
     if top.id == NOT_RECORDED:
         return f"what ran in {time} {whole.removesuffix(f' {RECORDED}')} is not known."
     if top.id.startswith(gpu.IDLE):
-        return f"GPU idle {milliseconds(by_id[gpu.IDLE].ms_per_step)} {whole}: {_because(top)}."
+        idle = f"{_idle(causes)} {milliseconds(by_id[gpu.IDLE].ms_per_step)}"
+        return f"{idle} {whole}: {_because(top)}."
     if top.id == IN_CALL and top.evidence.get("call"):
         return f"Waiting in {top.evidence['call']} {time} {whole}{_where(top)}."
     if top.id.startswith(gpu.EXPOSED):
@@ -105,6 +107,15 @@ def _sentence(top: Cause, causes: Sequence[Cause], whole: str) -> str:
         return f"{title} {time} {whole}{mostly}."
     blocked = "CPU blocked in " if top.id.startswith(f"{BLOCKED}.") else ""
     return f"{blocked}{top.title} {time} {whole}{_where(top)}."
+
+
+def _idle(causes: Sequence[Cause]) -> str:
+    """Return what a GPU does that has nothing to compute, as the CPU is behind."""
+    idle_ms = sum(cause.ms_per_step for cause in causes if cause.id == gpu.IDLE)
+    hidden_ms = sum(
+        cause.ms_per_step * float(cause.evidence.get(IN_COMMUNICATION, 0.0)) for cause in causes
+    )
+    return "GPU idle or communicating" if hidden_ms > _MUCH_IDLE * idle_ms else "GPU idle"
 
 
 def _where(cause: Cause) -> str:

@@ -374,6 +374,13 @@ def test_a_little_start_up_is_not_what_the_headline_tells():
     assert found.headline == "Not enough recorded to say what limits 100 ms per step."
 
 
+@pytest.mark.parametrize(("share", "said"), [(0.3, "GPU idle or communicating"), (0.1, "GPU idle")])
+def test_time_in_which_the_gpu_only_communicates_is_not_called_idle(share, said):
+    about = {"gpu_idle.python": ("", {"in_communication_share": share})}
+    found = on({"gpu_computing": 40, "gpu_idle.python": 60}, about=about)
+    assert found.headline == f"{said} 60 of 100 ms per step: 60 ms python."
+
+
 def test_a_headline_names_the_line_of_the_largest_operator():
     times = {"cpu_operators.aten::mm": 60, "cpu_operators.other": 30, "python": 10}
     about = {"cpu_operators.aten::mm": ("aten::mm", {"line": "model.py(9): forward"})}

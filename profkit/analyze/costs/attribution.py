@@ -18,7 +18,8 @@ from profkit.analyze.shared.glob_match import matching, named
 FORWARD, BACKWARD, RECOMPUTATION, OPTIMIZER = "forward", "backward", "recomputation", "optimizer"
 
 _ENGINE = ("autograd::engine::evaluate_function: *",)
-_OPTIMIZER = ("Optimizer.step#*",)
+_OPTIMIZER = ("Optimizer.step#*", "optimizer")
+"""Ranges of PyTorch, and of profkit, which may begin in that of PyTorch and end after it."""
 _TF32 = "tf32"
 _TF32_NAMES = ("tf32", "s1688gemm_", "tensorop_s1688", "xf32", "_S_MX_")
 

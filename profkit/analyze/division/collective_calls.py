@@ -10,6 +10,9 @@ from profkit.analyze.shared import intervals
 from profkit.analyze.shared.glob_match import matching
 from profkit.analyze.shared.intervals import Intervals
 
+_AT_ONCE_NS, _AT_ONCE = 200_000, 0.02
+"""After the end of what is waited for, and the part of the wait: a thread has to get a core."""
+
 
 def first_calls(ops: pd.DataFrame) -> NDArray[np.int64]:
     """Return when each operator of a rank first calls a collective on its thread, -1 for never.
@@ -44,3 +47,23 @@ def waiting(ops: pd.DataFrame, works: NDArray[np.bool_], communicating: Interval
     after[:, 0] = first[calling]
     found = intervals.difference(intervals.union(after), union_of_rows(ops, works & ~calling))
     return intervals.intersection(found, communicating)
+
+
+def awaited(ops: pd.DataFrame, on_main: NDArray[np.bool_], patterns: tuple[str, ...]) -> Intervals:
+    """Return when the program's thread waited for communication of other threads, as a union.
+
+    That is known where it does nothing until one of the ranges that match `patterns` ends, and goes
+    on right then, as backward does under DDP: no operator of its own shows it waiting.
+    """
+    ranges = spans_of(ops, matching(ops["name"], patterns) & ~on_main)
+    own = union_of_rows(ops, on_main & (ops["kind"] == "operator").to_numpy())
+    if not len(ranges) or not len(own):
+        return intervals.nothing()
+    ends = ranges[:, 1]
+    follows = np.searchsorted(own[:, 0], ends)
+    is_between = (follows > 0) & (follows < len(own))
+    begins = np.maximum(own[:, 1][follows - 1], ranges[:, 0])
+    goes_on = own[:, 0][np.minimum(follows, len(own) - 1)] - ends
+    is_right_then = goes_on <= np.maximum(_AT_ONCE_NS, _AT_ONCE * (ends - begins))
+    chosen = is_between & (begins < ends) & is_right_then
+    return intervals.union(np.column_stack((begins, ends))[chosen])

@@ -1,5 +1,8 @@
 """The step of a rank without a GPU: operators, data loading, communication, Python, waiting."""
 
+import numpy as np
+
+from profkit.analyze.division import collective_calls
 from profkit.analyze.division.cpu_threads import FIRST_BATCH, NOT_RECORDED, PYTHON, take_blocked
 from profkit.analyze.division.gpu import EXPOSED
 from profkit.analyze.division.known_names import CALLING, COMMUNICATING, COMPILING
@@ -30,7 +33,9 @@ def divide(rank: RecordedRank) -> Partition:
     communication = rank.communicating
     if rank.works.any() and not sees_cpu:
         # It is unknown what the program's thread did beside the communication of others.
-        communication = rank.ranges((*COMMUNICATING, *CALLING), rank.main)
+        known = rank.ranges((*COMMUNICATING, *CALLING), rank.main)
+        waited_for = collective_calls.awaited(rank.ops, on_main, COMMUNICATING)
+        communication = intervals.union(np.concatenate((known, waited_for)))
     if len(rank.collectives):
         waiting = intervals.intersection(communication, rank.waiting_for_ranks)
         time.take(f"{EXPOSED}.waiting", waiting)

@@ -85,7 +85,7 @@ def periods(
     windows = until_gpu_done(known, kernels)[columns]
     windows["start_ns"] = np.maximum(windows["start_ns"], _begins(windows, kernels))
     windows = windows[windows["end_ns"] > windows["start_ns"]]
-    rows = _to_the_next(_with_work(windows, of_cpu))
+    rows = _to_the_next(_with_work(windows, of_cpu), are_clocked=clocked is not None)
     recorded = _without_the_end(rows, of_cpu, last_ends(kernels))
     rows = after_first(recorded, skip_first)
     skipped = recorded["step"].nunique() - rows["step"].nunique()
@@ -146,10 +146,12 @@ def _have_work(rows: pd.DataFrame, of_cpu: "pd.Series[int]") -> NDArray[np.bool_
     return pd.MultiIndex.from_frame(rows[[*WHERE, "step"]]).isin(of_cpu.index)
 
 
-def _to_the_next(rows: pd.DataFrame) -> pd.DataFrame:
+def _to_the_next(rows: pd.DataFrame, *, are_clocked: bool) -> pd.DataFrame:
     """Return the steps so that each lasts until the next, where that was recorded too.
 
     Not where far more than usual passes until then, by more than a step: that is an evaluation.
+    Where steps `are_clocked` by profkit, their times leave that out, and so it is whatever is much
+    of a step.
     """
     rows = rows.sort_values([*WHERE, "start_ns"], ignore_index=True)
     by_rank = rows.groupby(WHERE, observed=True)
@@ -157,11 +159,12 @@ def _to_the_next(rows: pd.DataFrame) -> pd.DataFrame:
     follows = (after["step"] == rows["step"] + 1).to_numpy()
     where = [rows[name] for name in WHERE]
     lasted, until = rows["end_ns"] - rows["start_ns"], after["start_ns"] - rows["end_ns"]
-    usual = sum(
+    usual, between = (
         times.groupby(where).transform("median").fillna(0)
         for times in (lasted, until.where(follows))
     )
-    follows = follows & (until <= usual).to_numpy()
+    most = _LITTLE * usual if are_clocked else usual + between
+    follows = follows & (until <= most).to_numpy()
     end = np.where(follows, after["start_ns"], rows["end_ns"])
     return rows.assign(end_ns=np.maximum(end, rows["start_ns"]))
 
