@@ -180,7 +180,7 @@ def with_late_rank(
             cause = replace(cause, evidence=cause.evidence | more)  # noqa: PLW2901
             needed_ms, _ = known.launching_ms.get(rank, (0.0, 0.0))
             if late_rank(cause) == late:
-                cause = _with_more_work(cause, mine, rank, known.flops)  # noqa: PLW2901
+                cause = _with_more_work(cause, rows, rank, known.flops)  # noqa: PLW2901
                 needed_ms = needed_ms if did else max(needed_ms, _worked_ms(theirs))
             cause = _no_faster(cause, mine, needed_ms)  # noqa: PLW2901
         found.append(cause)
@@ -228,23 +228,27 @@ def _of_stage(row: dict[str, Any], late: Evidence, more_ms: float) -> dict[str, 
 
 
 def _with_more_work(
-    waiting: Cause, mine: Sequence[Cause], rank: int, flops: Result | None
+    waiting: Cause, rows: Sequence[Mapping[str, Any]], rank: int, flops: Result | None
 ) -> Cause:
     """Return the cause, if the late rank computes more FLOPs for it, with what equal work gains.
 
-    Or with the evidence that it has the same.
+    Each rank computes for as long as all do on the average then. Or with the evidence that it has
+    the same.
     """
-    rows = flops.tables["by_rank"].records() if flops and "by_rank" in flops.tables else ()
-    work = {row["rank"]: float(row["model_flops"] or 0) for row in rows}
+    counted = flops.tables["by_rank"].records() if flops and "by_rank" in flops.tables else ()
+    work = {row["rank"]: float(row["model_flops"] or 0) for row in counted}
     late = waiting.evidence["late_rank"]
     own, most = work.get(rank, 0.0), work.get(late, 0.0)
-    computing = sum(one.ms_per_step for one in mine if one.id in _COMPUTING)
+    times = dict.fromkeys((row["rank"] for row in rows), 0.0)
+    for row in rows:
+        times[row["rank"]] += row["ms_per_step"] * (row["id"] in _COMPUTING)
+    computing = times[rank]
     if own > 0 and abs(most / own - 1) < _EQUAL:
         return replace(waiting, evidence=waiting.evidence | {"is_same_work": 1})
     # A rank on a slow host comes last too, with about as much work as the others.
     if own <= 0 or (most / own - 1) * computing < _MOST * waiting.ms_per_step:
         return waiting
-    further = (sum(work.values()) / len(work) / own - 1) * computing
+    further = max(sum(times.values()) / len(times) - computing, 0.0)
     least = max(waiting.ms_per_step - further, 0.0)
     # What stages work was compared already: a stage has more than its layers.
     gain_ms = waiting.gain_ms if STAGES in waiting.evidence else min(waiting.gain_ms, least)
