@@ -11,6 +11,12 @@ from profkit.tables.python_frames import own_lines
 _LEAST_BYTES = 1 << 20
 _MOSTLY = 0.5
 _DDP = "^DistributedDataParallel"
+_FSDP = r"^FSDP::|^FullyShardedDataParallel"
+_OF_FSDP = (
+    "Send gradients and weights in bf16: `fully_shard(model, mp_policy=MixedPrecisionPolicy("
+    "param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16))`, as `torch.autocast` alone leaves "
+    "them in FP32."
+)
 _ALL_REDUCE = r"torch/distributed/distributed_c10d\.py\(\d+\): all_reduce$"
 
 
@@ -40,7 +46,9 @@ def match(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     half = "fp16" if kernels.empty else "bf16"
     return Match(
         cause=f"{CAUSE}.transfer",
-        advice=_advice(half, line, is_of_ddp=cpu_ops.empty or bool(having(cpu_ops, _DDP).any())),
+        advice=_OF_FSDP
+        if having(cpu_ops, _FSDP).any() and not line
+        else _advice(half, line, is_of_ddp=cpu_ops.empty or bool(having(cpu_ops, _DDP).any())),
         place=line,
         gain_ns=without_waiting(exposed_ns, causes, step) / 2,
         evidence={"size_bytes_per_step": size},
@@ -54,8 +62,8 @@ def _advice(half: str, line: str, *, is_of_ddp: bool) -> str:
         hook = f"`model.register_comm_hook(None, default_hooks.{half}_compress_hook)`"
         return f"Send gradients in {half}: {hook}."
     return (
-        "Compute in bf16 (`torch.autocast`), so that what is reduced has half of the bytes; ZeRO "
-        "has `communication_data_type` for gradients."
+        "Send activations in bf16 (`torch.autocast`), and gradients, which that leaves in FP32, by "
+        "`communication_data_type` of ZeRO."
     )
 
 

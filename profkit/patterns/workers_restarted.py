@@ -3,7 +3,7 @@
 import pandas as pd
 
 from profkit.patterns._python_calls import outermost, spent_in_calls
-from profkit.patterns._rows import Chosen, having
+from profkit.patterns._rows import Chosen, having, within
 from profkit.patterns.base import Match, Step, pattern
 
 _STARTS = r"multiprocessing/(?:process|context|popen_\w+)\.py.*: (?:start|_launch|_Popen)$"
@@ -19,7 +19,9 @@ def match(
     python_calls: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step
 ) -> Match | None:
     """Find processes that are started in the steps that count, and what waits for them."""
-    starts = having(python_calls, _STARTS) | _next_epochs(python_calls)
+    # Frames that start a process stand around all that it does where it was forked.
+    of_loader = within(python_calls, python_calls[having(python_calls, _LOADER)])
+    starts = (having(python_calls, _STARTS) & of_loader) | _next_epochs(python_calls)
     if not starts.any():
         return None
     fits = starts | having(python_calls, rf"{_LOADER}(?:__iter__|_shutdown_workers)$")

@@ -420,7 +420,11 @@ def test_small_all_reduces_of_shards_go_with_their_gathers(name):
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("DistributedDataParallel.forward", "register_comm_hook"), ("epoch", "autocast")],
+    [
+        ("DistributedDataParallel.forward", "register_comm_hook"),
+        ("FSDP::post_backward", "reduce_dtype=torch.bfloat16"),
+        ("epoch", "autocast"),
+    ],
 )
 def test_all_reduces_of_no_ddp_have_no_hook(name, words):
     given = examples("fp32_reductions").FOUND

@@ -252,9 +252,19 @@ class Events(Gathered):
 
     def _calls(self, events: list[Any], args: list[CallArgs]) -> dict[str, Column]:
         return self._on_threads(events) | {
-            "correlation": self._integers([arg.correlation for arg in args]),
+            "correlation": self._correlations(args),
             "external": self._external(args),
         }
+
+    def _correlations(self, args: Sequence[CallArgs | WorkArgs]) -> Ints:
+        """Return what ties work to its launch: roctracer wrote it as an id of its own at times."""
+        ids = self._integers([arg.correlation for arg in args])
+        if len(ids) and (ids == -1).all():
+            external = self._external(args)
+            # That of an operator is the same for all that it launches.
+            if (external > 0).all() and len(np.unique(external)) == len(external):
+                return external
+        return ids
 
     def _device_work(self, events: list[Any], args: list[WorkArgs]) -> dict[str, Column]:
         device = self._places([arg.device for arg in args])
@@ -264,7 +274,7 @@ class Events(Gathered):
         return self._spans(events) | {
             "device": self._small(np.where(device == -1, process, device)),
             "stream": np.where(stream == -1, track, stream),
-            "correlation": self._integers([arg.correlation for arg in args]),
+            "correlation": self._correlations(args),
             "graph": self._integers([arg.graph for arg in args]),
             "graph_node": self._integers([arg.graph_node for arg in args]),
             "external": self._external(args),

@@ -416,3 +416,19 @@ def test_events_that_end_before_they_begin_count_as_instants(read):
     trace = read([event("cpu_op", "aten::add", 5, -3), event("kernel", "k", 7, -1)])
     assert rows(trace, "cpu_ops", "start_ns", "end_ns") == [(5000, 5000)]
     assert trace.notes == ("2 events end before they begin and count as 0 ns long.",)
+
+
+@pytest.mark.parametrize(("ids", "op"), [((25, 26), 0), ((7, 7), -1)])
+def test_launches_of_roctracer_have_their_id_as_the_external_one(read, ids, op):
+    """That of an operator, which all that it launches have in common, ties nothing."""
+    external = [{"External id": number} for number in ids]
+    trace = read(
+        [
+            event("cpu_op", "aten::mm", 100, 60, **{"External id": 512}),
+            event("cuda_runtime", "hipExtModuleLaunchKernel", 110, 5, **external[0]),
+            event("cuda_runtime", "hipExtModuleLaunchKernel", 120, 5, **external[1]),
+            event("kernel", "Cijk_Ailk", 130, 50, pid=2, tid=0, **external[0]),
+            event("kernel", "Cijk_PostGSU2", 190, 5, pid=2, tid=0, **external[1]),
+        ]
+    )
+    assert rows(trace, "kernels", "op") == [(op,), (op,)]

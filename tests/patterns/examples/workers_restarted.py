@@ -2,14 +2,18 @@
 
 from tests.patterns.recorded import causes, python
 
+LOADER = "torch/utils/data/dataloader.py(494): "
 CALLED = "multiprocessing/process.py(110): start"
 
 FOUND = {
-    "python_calls": [python(0, 90_000, CALLED), python(10_000, 20_000, CALLED)],
+    "python_calls": [
+        python(0, 95_000, f"{LOADER}__init__"),
+        python(0, 90_000, CALLED),
+        python(10_000, 20_000, CALLED),
+    ],
     "causes": causes(("gpu_idle", 0.08, "")),
 }
 EXPECTED = ("gpu_idle.python", 80_000, "persistent_workers=True")
-LOADER = "torch/utils/data/dataloader.py(494): "
 EPOCH = [
     python(0, 30_000, "train.py(7): fit") | {"call": 0},
     python(0, 30_000, f"{LOADER}__iter__") | {"call": 1, "caller": 0, "charged_ns": 10_000},
@@ -20,5 +24,9 @@ EPOCH = [
 PASSED = {
     "persistent workers": {"python_calls": [*EPOCH[:2], *EPOCH[3:]]},
     "a thread": {"python_calls": [python(0, 90_000, "threading.py(938): start")]},
+    "a process that the program was forked in": {
+        **FOUND,
+        "python_calls": [python(0, 90_000, CALLED), python(1_000, 89_000, "train.py(30): run")],
+    },
     "a busy GPU": {**FOUND, "causes": causes(("gpu_idle", 0.001, ""))},
 }
