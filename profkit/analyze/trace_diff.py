@@ -10,14 +10,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import PositiveInt
 
+from profkit.analyze._difference_findings import Difference, checked, finding, times_larger
 from profkit.analyze._difference_graph import differences
-from profkit.analyze.base import ByRun, Columns, Mapped, analysis
-from profkit.analyze.shared.matched_parts import Matched, matched
-from profkit.analyze.shared.paired_parts import PairedParts, paired_parts
+from profkit.analyze.base import Behaviour, ByRun, Columns, Mapped, analysis
+from profkit.analyze.shared.matched_parts import matched
+from profkit.analyze.shared.paired_parts import paired_parts
 from profkit.analyze.shared.representative_ranks import left_out, representative
-from profkit.analyze.shared.waterfall import Bar, Waterfall, waterfall_of
-from profkit.core.formatting import counted, milliseconds, shortened
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.analyze.shared.waterfall import Bar, waterfall_of
+from profkit.core.result import Abstention, Chart, Result, Table, table
 from profkit.core.settings import Settings
 from profkit.core.step_time import unprofiled_mean
 
@@ -67,16 +67,6 @@ class _Side:
     """The rank that is compared, -1 for all."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Difference:
-    """What one side differs in from the base."""
-
-    label: str
-    parts: PairedParts
-    why: Waterfall
-    matched: list[Matched]
-
-
 _ROWS = Columns("rank repeat step name start_ns end_ns")
 
 
@@ -120,7 +110,13 @@ def _counted(kind: str, rows: pd.DataFrame, skip_first: int) -> tuple[pd.DataFra
 
 
 @analysis(title="Differences of traces", across="runs", mapped_by=counted_by_name)
-def analyze(mapped: Mapped, causes: ByRun | None, steps: ByRun | None, config: Config) -> Result:
+def analyze(
+    mapped: Mapped,
+    causes: ByRun | None,
+    steps: ByRun | None,
+    behaviour: dict[str, Behaviour],
+    config: Config,
+) -> Result:
     """Which causes make the step time differ, and what ran on both sides?
 
     Several runs are compared with the first; of a single run each rank is compared with the lowest.
@@ -137,13 +133,20 @@ def analyze(mapped: Mapped, causes: ByRun | None, steps: ByRun | None, config: C
     base, *others = sides
     measured = {side.label: _by_name(mapped[side.run], side.rank) for side in sides}
     names = [_changes(measured[base.label], measured[side.label], side, config) for side in others]
-    found = [one for side in others if (one := _difference(base, side, causes or {}))]
+    ran = {
+        label: {*map(str, rows.index.get_level_values("name"))} for label, rows in measured.items()
+    }
+    found = [one for side in others if (one := _difference(base, side, causes or {}, ran))]
     missing = [*left, *_undivided(base, others, {one.label for one in found})]
     # That ranks differ is no finding: what waits for the last of them is a cause.
     are_runs = base.run != others[0].run
     unprofiled = {run: unprofiled_mean(result) for run, result in (steps or {}).items()}
     return Result(
-        findings=tuple(_finding(base.label, one, unprofiled) for one in found if are_runs),
+        findings=tuple(
+            finding(base.label, one, unprofiled, times_larger(behaviour, base.label, one.label))
+            for one in found
+            if are_runs
+        ),
         tables={**_tables(base.label, found, config), "by_name": _name_table(base.label, names)},
         charts=tuple(_charts(found)),
         drawings=differences(
@@ -246,16 +249,18 @@ def _name_table(base: str, names: list[pd.DataFrame]) -> Table:
     )
 
 
-def _difference(base: _Side, side: _Side, causes: Mapping[str, Result]) -> _Difference | None:
+def _difference(
+    base: _Side, side: _Side, causes: Mapping[str, Result], ran: Mapping[str, set[str]]
+) -> Difference | None:
+    """Return how a side differs from the base; `ran` are the names of all that ran on each."""
     if base.run not in causes or side.run not in causes:
         return None
     ranks = (base.rank, side.rank) if side.rank >= 0 else None
     parts = paired_parts(causes[base.run], causes[side.run], ranks)
     if parts is None:
         return None
-    return _Difference(
-        label=side.label, parts=parts, why=waterfall_of(parts), matched=matched(parts)
-    )
+    pairs = [checked(pair, ran[base.label], ran[side.label]) for pair in matched(parts)]
+    return Difference(label=side.label, parts=parts, why=waterfall_of(parts), matched=pairs)
 
 
 def _numbers(bar: Bar) -> dict[str, Any]:
@@ -270,7 +275,7 @@ def _numbers(bar: Bar) -> dict[str, Any]:
     }
 
 
-def _tables(base: str, found: list[_Difference], config: Config) -> dict[str, Table]:
+def _tables(base: str, found: list[Difference], config: Config) -> dict[str, Table]:
     if not found:
         return {}
     note = f"Per traced step, against {base}; without an interval where there is one capture."
@@ -306,7 +311,7 @@ def _tables(base: str, found: list[_Difference], config: Config) -> dict[str, Ta
     }
 
 
-def _falls(base: str, one: _Difference) -> pd.DataFrame:
+def _falls(base: str, one: Difference) -> pd.DataFrame:
     """Return where each bar of a waterfall starts and ends, between the two step times."""
     bars = one.why.bars
     ends = one.why.before_ms + np.cumsum([0.0, *(bar.difference_ms for bar in bars)])
@@ -320,7 +325,7 @@ def _falls(base: str, one: _Difference) -> pd.DataFrame:
     return falls.assign(compared=one.label, difference_ms=falls["to_ms"] - falls["from_ms"])
 
 
-def _charts(found: list[_Difference]) -> Iterator[Chart]:
+def _charts(found: list[Difference]) -> Iterator[Chart]:
     if found:
         yield Chart(
             kind="waterfall",
@@ -340,37 +345,4 @@ def _charts(found: list[_Difference]) -> Iterator[Chart]:
         y=("change_ns",),
         color="compared",
         horizontal=True,
-    )
-
-
-def _finding(base: str, one: _Difference, unprofiled: Mapping[str, Metric | None]) -> Finding:
-    kinds = [match.change for match in one.matched if match.change]
-    changes = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(sorted(kinds)))
-    largest = next(iter(one.why.largest(1)), None)
-    most = f"most of it {shortened(largest.title)}" if largest else "no cause beyond chance"
-    size = one.why.difference_ms
-    sides = counted(one.why.pairs, "pair")
-    return Finding(
-        severity=Severity.INFO,
-        message=f"{one.label} takes {milliseconds(abs(size))} ms "
-        f"{'more' if size >= 0 else 'less'} per traced step than {base} ({sides}), {most}. "
-        f"Operators: {changes or 'the same'}.{_without_profiler(base, one, unprofiled)}",
-        metric="trace_diff.difference_ms",
-        value=size,
-        unit="ms",
-        evidence={"compared": one.label, "base": base, "pairs": one.why.pairs},
-    )
-
-
-def _without_profiler(base: str, one: _Difference, unprofiled: Mapping[str, Metric | None]) -> str:
-    """Return a sentence on unprofiled steps that differ in the other direction, "" if none do."""
-    before, after = unprofiled.get(base), unprofiled.get(one.label)
-    if before is None or after is None:
-        return ""
-    more_ms = (after.value - before.value) / 1e6
-    if more_ms * one.why.difference_ms >= 0:
-        return ""
-    return (
-        f" Unprofiled steps take {milliseconds(abs(more_ms))} ms "
-        f"{'more' if more_ms > 0 else 'less'}: the profiler, or other work, slowed one of them."
     )

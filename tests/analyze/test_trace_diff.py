@@ -19,7 +19,7 @@ def of_runs(**runs):
         rows = pd.concat([part.astype({"name": object}) for part in parts], ignore_index=True)
         rows["name"] = rows["name"].astype("category")
         frames[table] = rows.assign(run=pd.Categorical(rows["run"], list(runs)))
-    return frames | {"steps": None}
+    return frames | {"steps": None, "behaviour": {}}
 
 
 def trace(*ops, kernels=(), step=0, rank=0):
@@ -97,6 +97,29 @@ def test_the_difference_is_divided_among_causes_and_operators_are_matched():
         "b takes 3 ms less per traced step than a (1 pair), most of it GPU computing: linear. "
         "Operators: 1 fused."
     )
+
+
+@pytest.mark.parametrize(
+    ("operator", "said"),
+    [("relu", "1 removed"), ("gelu", "1 new, 1 removed"), ("train.py(3): load", "1 removed")],
+)
+def test_operators_are_new_only_where_none_of_the_name_ran_before(operator, said):
+    """What takes little is in no part, and lines are sampled by chance."""
+    before = causes((0, "mm", "gemm", 5.0), (0, "fancy", "other", 1.0))
+    after = causes((0, "mm", "gemm", 5.0), (0, operator, "clamp", 1.0))
+    result = analyze.run(**of_causes(a=before, b=after), config=Config())
+    assert f"Operators: {said}." in result.findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("batch", "said"),
+    [(2, "the same."), (8, "the same. A sample of the batch, 4 times as large, takes 50% less.")],
+)
+def test_of_a_larger_batch_it_is_said_what_each_sample_takes(batch, said):
+    runs = of_causes(a=causes((0, "mm", "gemm", 5.0)), b=causes((0, "mm", "gemm", 10.0)))
+    runs["behaviour"] = {"a": {"batch": 2}, "b": {"batch": batch}}
+    result = analyze.run(**runs, config=Config())
+    assert result.findings[0].message.endswith(f"Operators: {said}")
 
 
 @pytest.mark.parametrize(

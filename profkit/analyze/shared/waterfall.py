@@ -228,7 +228,7 @@ def _word(label: str) -> str:
 
 def _title(cause: str) -> str:
     if cause == OVERHEAD:
-        return "Profiler overhead, which the causes contain"
+        return "Correction for profiler overhead, which the causes contain"
     top, *below = cause.split(".")
     if {BLOCKED, START_UP} & set(below[:-1]) or top == "exposed_copies":
         return f"{names.title('.'.join(cause.split('.')[:-1]))}: {names.title(cause)}"
