@@ -88,16 +88,28 @@ def verdict_on(run: RunFolder) -> Verdict | None:
 
 def sweep_sentences(names: Sequence[str]) -> Iterator[str]:
     """Yield what the analysis ``sweep`` found of exactly these runs, or why it found nothing."""
-    path = SELECTION / "analyze" / "sweep.json"
-    if not path.is_file():
-        return
-    document = _document(path)
-    swept = {Path(file).parts[len(RUNS.parts)] for file in document.provenance.inputs}
-    found = document.result
-    if swept == set(names):
+    if found := _sweep_of(names):
         yield from (finding.message for finding in found.findings)
         if not found.findings:
             yield from (f"not known {one.what}: {one.reason}" for one in found.abstentions[:1])
+
+
+def fastest(names: Sequence[str]) -> str:
+    """Return the run of exactly these with the highest throughput, the first if that is unknown."""
+    found = _sweep_of(names)
+    rows = found.tables["runs"].records() if found and "runs" in found.tables else []
+    rates = {row["run"]: row["throughput_per_s"] or 0.0 for row in rows}
+    return max(names, key=lambda name: rates.get(name, 0.0))
+
+
+def _sweep_of(names: Sequence[str]) -> result.Result | None:
+    """Return what the analysis ``sweep`` found of exactly these runs, None if there is nothing."""
+    path = SELECTION / "analyze" / "sweep.json"
+    if not path.is_file():
+        return None
+    document = _document(path)
+    swept = {Path(file).parts[len(RUNS.parts)] for file in document.provenance.inputs}
+    return document.result if swept == set(names) else None
 
 
 def notes(run: RunFolder) -> Iterator[str]:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from profkit.cli import FULL_DISK, before_change, cluster, program_end
 from profkit.cli import job_server as forked_server
+from profkit.cli.answer import fastest
 from profkit.cli.live import View
 from profkit.cli.loudness import add_loudness
 from profkit.cli.program_link import ProgramLink
@@ -332,9 +333,9 @@ def _as_said(lines: Sequence[str]) -> Sequence[str]:
 
 
 def _answer(dag: Dag) -> Iterator[str]:
-    """Yield what was found, of several runs in the first one, and where the report lies."""
+    """Yield what was found, of several runs in the fastest one, and where the report lies."""
     names = [run.name for run in dag.plan.runs]
-    first = run_named(names[0])
-    yield from of_run(first)
-    yield from before_change.compared_with_before(first)
+    shown = run_named(fastest(names))
+    yield from of_run(shown)
+    yield from before_change.compared_with_before(shown)
     yield from of_others(names)

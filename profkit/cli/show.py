@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from profkit.cli import program_end
-from profkit.cli.answer import answer, foreign_notes, notes, sweep_sentences, verdict_on
+from profkit.cli.answer import answer, fastest, foreign_notes, notes, sweep_sentences, verdict_on
 from profkit.cli.run_folders import RunFolder, is_run, last_selected, run_named
 from profkit.core.errors import InputError
 from profkit.core.formatting import counted, local_time
@@ -21,17 +21,18 @@ _REPORT = Path("results/report.html")
 def main(argv: Sequence[str]) -> None:
     """Print the answer on one run, or on files of one."""
     parser = argparse.ArgumentParser(prog="profkit show", description=__doc__)
-    about = "name of a run, or how it begins, or its folder; the first of the last selection"
-    about += " if left out. Or traces, memory snapshots, reports of nsys or ncu: ranks of one run"
+    about = "name of a run, or how it begins, or its folder; the first or fastest of the last"
+    about += " selection if left out. Or traces, memory snapshots, reports of nsys or ncu: ranks of"
+    about += " one run"
     parser.add_argument("targets", nargs="*", metavar="run|file", help=about)
     parser.add_argument("--notes", action="store_true", help="list what was not recorded, and why")
     args = parser.parse_args(argv)
     paths = [Path(target) for target in args.targets]
     if not paths:
-        runs = last_selected()
-        _print(of_run(runs[0], notes_only=args.notes))
+        runs = {run.name: run for run in last_selected()}
+        _print(of_run(runs[fastest([*runs])], notes_only=args.notes))
         if not args.notes:
-            _print(of_others([run.name for run in runs]))
+            _print(of_others([*runs]))
     elif len(paths) == 1 and (kept := _comparison(args.targets[0])):
         # Late: what compares takes longer to load than a run takes to show.
         from profkit.cli.saved_comparison import kept_text  # noqa: PLC0415

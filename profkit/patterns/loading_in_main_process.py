@@ -180,9 +180,9 @@ def _advice(workers: int, cores: int, kept: str, threads: int, cheaper: str) -> 
     )
     is_known = cheaper != _dear_loading.GENERAL
     enough = (
-        f" That is one for each core that is left; {workers} would keep up with the step, so make "
-        f"what loads a batch cheaper as well{f': {cheaper}' if is_known else ''}."
-        if workers > most
+        f" That is one for each core that is left; {workers - 1} would keep up with the step, so "
+        f"make what loads a batch cheaper as well{f': {cheaper}' if is_known else ''}."
+        if workers - 1 > most
         else " Batches are then made during the step."
         + (f" Or make what loads a batch cheaper: {cheaper}." if is_known else "")
     )

@@ -263,10 +263,15 @@ def test_the_run_to_take_of_a_sweep_is_shown_while_it_is_that_of_the_selection(r
     inputs = [f"results/runs/{name}/analyze/steps.json" for name in ("gpt-1", "other")]
     (runs.parent / "selection").mkdir()
     taken = (finding(Severity.INFO, "Take batch 4: throughput peaks there."),)
-    document(runs.parent / "selection", "sweep", inputs, findings=taken)
+    rates = [("gpt-1", 10.0), ("other", 20.0)]
+    rows = pd.DataFrame(rates, columns=["run", "throughput_per_s"])
+    tables = {"runs": result.table(rows, title="")}
+    document(runs.parent / "selection", "sweep", inputs, findings=taken, tables=tables)
     assert main(["show"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("other  ")  # is the fastest
     last = ["Take batch 4: throughput peaks there.", "1 more run in this selection: profkit ls"]
-    assert capsys.readouterr().out.splitlines()[-2:] == last
+    assert said.splitlines()[-2:] == last
     make_run(runs.parents[1], "third", "2026-01-04T10:00:00+00:00", ["ok"])
     save_selection((), ["gpt-1", "third"])
     assert main(["show"]) == 0
