@@ -1,10 +1,11 @@
 """Causes and actions as they hold for a program that is not one of PyTorch, such as one in C++."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from profkit.analyze._cause_advice import is_bound_by_launches
+from profkit.analyze.division import gpu
 from profkit.core.formatting import milliseconds
 from profkit.core.verdict import Action, Cause
 
@@ -12,6 +13,7 @@ PROGRAM = "program"
 """The check that fails where PyTorch was not found."""
 
 _LAUNCHING = "gpu_idle.python"
+_FEWEST_LAUNCHES = 3
 _ADVICE = (
     (
         re.compile(r"(?:.*\.)?blocked\..*(?:[mM]alloc|[fF]ree|Host|MemCreate|MemMap).*"),
@@ -38,21 +40,32 @@ _ADVICE = (
 """By cause, "" for the advice that it has anyway; of others nothing is said."""
 
 
-def named(causes: Iterable[Cause]) -> list[Cause]:
+def named(causes: Sequence[Cause]) -> list[Cause]:
     """Return the causes without Python: what runs between launches is any code."""
-    return [
-        replace(cause, title="CPU work between launches") if cause.id == _LAUNCHING else cause
-        for cause in causes
-    ]
+    title = "CPU work beside the GPU" if _are_few(causes) else "CPU work between launches"
+    return [replace(one, title=title) if one.id == _LAUNCHING else one for one in causes]
 
 
-def in_general(actions: Iterable[Action]) -> Iterator[Action]:
-    """Yield the actions that any program can take, in its words; of each cause the first."""
-    said: set[str] = set()
+def in_general(actions: Iterable[Action], causes: Sequence[Cause]) -> Iterator[Action]:
+    """Yield the actions that any program can take, in its words; of each cause the first.
+
+    Where hardly anything is launched, the GPU waits for no launches.
+    """
+    said = {_LAUNCHING} if _are_few(causes) else set[str]()
     for action in actions:
         if action.cause not in said and (changed := _in_general(action)) is not None:
             said.add(action.cause)
             yield changed
+
+
+def _are_few(causes: Iterable[Cause]) -> bool:
+    """Tell whether kernels are too few for the GPU to wait for launches between them."""
+    calls = [
+        float(one.evidence.get("calls_per_step", 0.0))
+        for one in causes
+        if one.id.startswith(f"{gpu.COMPUTING}.")
+    ]
+    return 0 < sum(calls) < _FEWEST_LAUNCHES
 
 
 def _in_general(action: Action) -> Action | None:

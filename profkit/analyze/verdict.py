@@ -192,7 +192,7 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     unsure = (config.small_if_busy if MACHINE in failed else config.small) * traced_ms
     worth = not_said_beside(worthwhile(spoken, found, config.small * traced_ms, unsure), unprofiled)
     if PROGRAM in failed:
-        mine, worth = named(mine), [*in_general(worth)]
+        mine, worth = named(mine), [*in_general(worth, mine)]
     spread = [action for action in worth if action.in_steps]
     said = frozenset(cause.id for cause in spoken)
     limiter = _limiter(mine, said, typical, spread, config)

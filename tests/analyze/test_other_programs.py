@@ -12,7 +12,7 @@ HALF = {"title": "of PyTorch", "ms_per_step": 5.0, "gain_ms": 5.0, "share": 0.5}
 def advised(cause, **evidence):
     """Return what is advised on half of the time, of a program of PyTorch and of any other."""
     (of_pytorch,) = actions([Cause(id=cause, **HALF, evidence=evidence)], frozenset())
-    return of_pytorch.advice, *(action.advice for action in in_general([of_pytorch]))
+    return of_pytorch.advice, *(action.advice for action in in_general([of_pytorch], ()))
 
 
 @pytest.mark.parametrize(
@@ -44,10 +44,20 @@ def test_what_only_a_program_of_pytorch_can_do_is_left_out():
     short = Action(
         cause="gpu_idle.python", title="Short", advice="compile", gain_ms=5, pattern="short_kernels"
     )
-    (left,) = in_general([of_pattern, short, short])
+    (left,) = in_general([of_pattern, short, short], ())
     assert (left.title, left.pattern) == ("GPU waits for the CPU to launch", "")
 
 
 def test_no_python_is_said_to_run_between_launches():
     both = [Cause(id=name, **HALF) for name in ("gpu_idle.python", "gpu_computing")]
     assert [cause.title for cause in named(both)] == ["CPU work between launches", "of PyTorch"]
+
+
+@pytest.mark.parametrize(("launched", "waits"), [(1.0, False), (3.0, True)])
+def test_a_gpu_for_which_hardly_anything_is_launched_waits_for_no_launches(launched, waits):
+    kernel = Cause(id="gpu_computing.add", **HALF, evidence={"calls_per_step": launched})
+    idle = Cause(id="gpu_idle.python", **HALF)
+    (of_pytorch,) = actions([idle], frozenset())
+    assert bool([*in_general([of_pytorch], [idle, kernel])]) == waits
+    (first, _) = named([idle, kernel])
+    assert first.title == f"CPU work {'between launches' if waits else 'beside the GPU'}"
