@@ -21,6 +21,7 @@ _UNSURE = 0.5
 _MOSTLY = 0.5
 _GOING_ON = ("short_kernels", "too_few_workers")
 
+_OF_RANKS = {Limiter.STRAGGLER, Limiter.COMMUNICATION}
 _OF_THE_CPU = (Limiter.CPU, Limiter.INPUT)
 _WAITS = {Limiter.STRAGGLER: "as ranks wait", Limiter.WAITING: "as the step waits"}
 
@@ -91,7 +92,10 @@ def in_order(worth: Sequence[Action], limiter: Limiter) -> list[Action]:
     waits = limiter is not Limiter.GPU
 
     def order(action: Action) -> tuple[bool, float]:
-        is_on = waits and names.limiter(action.cause) is limiter and action.gain_ms >= least
+        of_action = names.limiter(action.cause)
+        # Waiting for ranks and what follows are one communication.
+        is_same = of_action is limiter or {of_action, limiter} == _OF_RANKS
+        is_on = waits and is_same and action.gain_ms >= least
         return (not is_on, -likely_ms(action))
 
     ordered = sorted(worth, key=order)

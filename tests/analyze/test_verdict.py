@@ -842,6 +842,11 @@ def test_what_helps_against_the_limiter_comes_before_a_larger_bound_elsewhere():
     found = on(times, matches=[match("gpu_computing", 55), match("gpu_idle.loading_data", 30)])
     assert (found.limiter, [one.gain_ms for one in found.actions]) == (Limiter.INPUT, [30, 55])
     assert found.actions[0].title.endswith(" (first, as the step is input-bound)")
+    # Waiting for ranks and what follows are one communication, whichever is longer.
+    sent = {"gpu_computing": 30, WAITING: 30, "exposed_communication.transfer": 40}
+    both = on(sent, matches=[match(WAITING, 29), match("exposed_communication.transfer", 20)])
+    assert both.limiter is Limiter.COMMUNICATION
+    assert [one.gain_ms for one in both.actions[:2]] == [29, 20]
     waits = {"gpu_computing": 60, WAITING: 40}
     ranks = on(waits, matches=[match("gpu_computing", 55), match(WAITING, 30)])
     assert ranks.actions[0].title.endswith(" (first, as ranks wait)")
