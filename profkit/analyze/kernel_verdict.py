@@ -1,7 +1,7 @@
 """Kernel verdict: the rule of Nsight Compute that gains most, and the launches it concerns."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -66,7 +66,8 @@ def analyze(
     if found is None:
         limiting = rows[rows["rule"] == _BOTTLENECK]
         found = _largest(limiting, "time_ns", config.small * whole)
-    if found is None and rows.empty and (limited := _limited(speed_of_light)) is not None:
+    limited = _limited(speed_of_light)
+    if found is None and rows.empty and limited is not None:
         return Result(kernels=limited)
     if found is None:
         why = f"no rule of the report estimates more than {config.small:.0%} for whole launches"
@@ -75,7 +76,7 @@ def analyze(
             f"{'the report has no rule about them' if rows.empty else why}: collect more with"
             " tools.ncu.set=full, or `ncu --set full`",
         )
-    return Result(kernels=_verdict(found, whole))
+    return Result(kernels=_beyond(_verdict(found, whole), limited))
 
 
 def _times(measured_kernels: pd.DataFrame, kernel_metrics: pd.DataFrame) -> pd.DataFrame:
@@ -134,7 +135,9 @@ def _limited(speed_of_light: Result | None) -> KernelVerdict | None:
     kernel, limit = str(first["kernel"]), str(first["limit"])
     shares = {name: first[name] for name in ("compute_percent", "memory_percent")}
     dram = first.get("dram_percent")
-    if limit == "memory" and dram is not None and dram < _MOSTLY * first["memory_percent"]:
+    # Where both are one number it is that of requests to L1, which counts as computing as well.
+    is_memory = limit == "memory" or shares["compute_percent"] == shares["memory_percent"]
+    if is_memory and dram is not None and dram < _MOSTLY * first["memory_percent"]:
         limit, shares = "caches", shares | {"DRAM_percent": dram}
     used = ", ".join(f"{name.partition('_')[0]} {share:.0f} %" for name, share in shares.items())
     function = shortened(kernel.partition(" (")[0], 60)
@@ -149,6 +152,9 @@ def _limited(speed_of_light: Result | None) -> KernelVerdict | None:
 
 
 _MOSTLY = 0.5
+_LITTLE, _BUSY = 30.0, 60.0
+"""Estimated gain in percent up to which what limits a kernel is said first; and how busy that is.
+"""
 _NEAR_PEAK = 50.0
 """What DRAM leaves of its peak, in percent, where it bounds a gain, at most."""
 _WORDS = {"balanced": "compute and memory alike", "caches": "L1 and L2"}
@@ -181,7 +187,7 @@ def _verdict(rows: pd.DataFrame, whole: float) -> KernelVerdict:
         evidence |= {"dram_percent": dram}
     others = f" and {counted(len(by_function) - 1, 'other')}" if len(by_function) > 1 else ""
     return KernelVerdict(
-        headline=f"{shortened(kernel, 60)}{others}: {title or rule}, {claim}.",
+        headline=f"{shortened(kernel, 60)}{others}: {title or _words(rule)}, {claim}.",
         kernel=kernel,
         rule=rule,
         launches=len(rows),
@@ -190,6 +196,29 @@ def _verdict(rows: pd.DataFrame, whole: float) -> KernelVerdict:
         confidence=Confidence.MEDIUM if gain else Confidence.LOW,
         evidence=evidence | ({"saved_ns": saved} if gain else {}),
     )
+
+
+def _words(rule: str) -> str:
+    """Return the identifier of a rule as words."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", rule)
+
+
+def _beyond(verdict: KernelVerdict, limited: KernelVerdict | None) -> KernelVerdict:
+    """Return what a rule says, behind what its kernel is `limited` by if that gains far more.
+
+    Rules that count sectors estimate little for a product without tiles, whose caches are busy with
+    what DRAM moves once.
+    """
+    is_of_caches = limited is not None and limited.evidence.get("limit") == "caches"
+    if limited is None or not is_of_caches or verdict.gain_percent > _LITTLE:
+        return verdict
+    same = limited.kernel.partition(" (")[0] == verdict.kernel.partition(" (")[0]
+    busy, dram = (float(limited.evidence[name]) for name in ("memory_percent", "DRAM_percent"))
+    if not same or busy < _BUSY:
+        return verdict
+    advice = _ADVICE["caches"].removesuffix(": the caches move far more than DRAM does.")
+    why = f"L1 and L2 limit it, at {busy:.0f} % of their peak beside {dram:.0f} % of DRAM"
+    return replace(verdict, advice=f"{why}: {advice[0].lower()}{advice[1:]}. {verdict.advice}")
 
 
 def _of_launch(message: str) -> str:

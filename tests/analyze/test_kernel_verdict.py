@@ -120,6 +120,33 @@ def test_a_kernel_that_keeps_the_caches_busy_and_dram_idle_reads_apart(dram, say
     assert advice in found.advice
 
 
+@pytest.mark.parametrize(
+    ("compute", "memory", "dram", "gain", "is_first"),
+    [
+        (3.0, 85.0, 10.0, 15.0, True),
+        (85.0, 85.0, 10.0, 15.0, True),  # requests to L1 count as computing on some GPUs
+        (84.0, 85.0, 10.0, 15.0, False),
+        (3.0, 85.0, 60.0, 15.0, False),
+        (3.0, 50.0, 10.0, 15.0, False),
+        (3.0, 85.0, 10.0, 45.0, False),
+    ],
+)
+def test_caches_that_limit_a_kernel_are_said_before_a_rule_that_gains_little(
+    compute, memory, dram, gain, is_first
+):
+    limit = "balanced" if compute > memory / 2 else "memory"
+    rows = pd.DataFrame(
+        [{"kernel": "k0 (grid 2x1x1)", "launches": 1, "duration_ns": 9.0, "limit": limit,
+          "compute_percent": compute, "memory_percent": memory, "dram_percent": dram}]
+    )  # fmt: skip
+    limits = Result(tables={"kernels": table(rows, title="")})
+    rule = (0, "MemoryCacheAccessPattern", "", gain, "global")
+    found = run([9.0], rule, speed_of_light=limits, functions=["k0"]).kernels
+    assert found.headline.startswith("k0: Memory Cache Access Pattern, up to")
+    said = f"L1 and L2 limit it, at {memory:.0f} % of their peak beside {dram:.0f} % of DRAM: let"
+    assert found.advice.startswith(said) == is_first
+
+
 def test_the_verdict_holds_what_is_known_of_memory_and_kernels_without_any_time():
     memory = Result(memory=MemoryVerdict(headline="Out of memory.", is_limit=True))
     kernels = Result(kernels=KernelVerdict(headline="f: rule."))
