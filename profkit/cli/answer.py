@@ -47,6 +47,7 @@ def answer(run: RunFolder) -> Iterator[str]:
     found = [finding for one in results.values() for finding in one.findings]
     if not found:
         reasons = _VERDICTS[: 1 if numbers else None]
+        reasons = _VERDICTS[-1:] if "nsys_stats" in results else reasons
         judged = [documents[name].result for name in reasons if name in documents]
         unknown = [abstention for one in judged for abstention in one.abstentions]
         for one in unknown[:1]:
@@ -68,6 +69,8 @@ def _numbers(name: str, found: result.Result) -> Iterator[str]:
     """Yield the step time, and what is first in a table of samples or of measured kernels."""
     if (step := found.metrics.get("step_time_ns")) is not None:
         yield f"  {step.title}: {duration(step.value)}"
+    if name == "nsys_stats" and (call := _first(found, "cuda_api_sum")):
+        yield f"  Most time in a call of CUDA: {call['name']}, {duration(call['total_ns'])}"
     if name == "python_hotspots" and (line := _first(found, "lines")):
         yield f"  Most sampled time: {line['self_share']:.0%} in {line['line']}"
     if name == "ncu_summary" and (kernel := _first(found, "kernels")) and "duration_ns" in kernel:

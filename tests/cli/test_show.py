@@ -296,6 +296,21 @@ def test_the_run_of_the_last_selection_is_shown_with_its_worst_findings(run, cap
     assert capsys.readouterr().out == "energy; power: not recorded\n"
 
 
+def test_a_report_of_nsys_without_kernels_names_its_longest_call_and_what_is_missing(
+    folder, capsys
+):
+    measured = make_run(folder, "copies", "2026-01-01", ["ok"])
+    calls = pd.DataFrame([{"name": "cudaMemcpy", "total_ns": 299e6}])
+    document(measured, "nsys_stats", tables={"cuda_api_sum": result.table(calls, title="")})
+    missing = Abstention(what="the verdict", reason="no kernel was recorded")
+    document(measured, "verdict", abstentions=(missing,))
+    assert main(["show", "copies"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:3] == [
+        "  Most time in a call of CUDA: cudaMemcpy, 299 ms",
+        "Not known: the verdict, as no kernel was recorded.",
+    ]
+
+
 def test_where_nothing_was_found_the_reason_is_said(folder, capsys):
     measured = make_run(folder, "kernels", "2026-01-01", ["ok"])
     for name in ("ncu_summary", "kernel_verdict", "verdict"):
