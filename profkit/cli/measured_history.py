@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from profkit.analyze.shared.change_points import FENCED_BELOW, FEWEST, change_points
-from profkit.cli.measured_run import METRICS, MeasuredRun, differences
+from profkit.cli.measured_run import METRICS, MeasuredRun, differences, step_times_ns
 from profkit.core.checksums import sha256
 from profkit.core.fingerprint import HISTORY_CODE, provenance
 from profkit.core.result import Abstention, Chart, Document, Finding, Result, Severity, table
@@ -80,10 +80,12 @@ def history(series: Mapping[str, Series]) -> Result:
                 "series": name,
                 "result": saved.name,
                 "began": saved.began[:16],
-                "step_time_ns": saved.value("step_time"),
+                "step_time_ns": step_time,
             }
             for name, results in series.items()
-            for saved in results
+            for saved, step_time in zip(
+                results, step_times_ns([saved.measured for saved in results]), strict=True
+            )
         ]
     )
     changes = changes_of(series)

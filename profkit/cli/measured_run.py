@@ -3,7 +3,7 @@
 import os
 import re
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -163,6 +163,15 @@ def timed_alike(before: MeasuredRun, after: MeasuredRun) -> tuple[MeasuredRun, M
         for run, mean in zip(runs, means, strict=True)
     )
     return first, second
+
+
+def step_times_ns(runs: Sequence[MeasuredRun]) -> list[float | None]:
+    """Return the step time of each run: the means of all where steps of one are uneven."""
+    name = METRICS["step_time"]
+    means = [run.metrics.get(_STEP_TIME_MEAN) for run in runs]
+    found = means if any(map(is_mean_of_uneven, means)) and all(means) else []
+    found = found or [run.metrics.get(name) for run in runs]
+    return [metric.value if metric and metric.value > 0 else None for metric in found]
 
 
 def result_of(run: RunFolder, analysis: str) -> Result | None:

@@ -5,7 +5,10 @@ import json
 import pytest
 
 from profkit.cli import main
+from profkit.cli.measured_run import MeasuredRun, step_times_ns
 from profkit.core import result
+from profkit.core.result import Metric
+from profkit.core.step_time import step_time_title
 from tests.cli.measured_runs import MACHINE, STEADY, leave_run
 
 
@@ -108,3 +111,17 @@ def test_of_runs_without_step_times_alone_the_report_says_so(folder):
     found = result.read(folder / "history.json").result
     assert (found.charts, found.tables) == ((), {})
     assert [one.reason for one in found.abstentions] == ["no run here has step times"]
+
+
+@pytest.mark.parametrize(("is_uneven", "times"), [(True, [60.0, 400.0]), (False, [50.0, 60.0])])
+def test_the_points_of_a_series_are_of_one_statistic(is_uneven, times):
+    """A mean beside a median would look like a change."""
+
+    def run(median, mean, *, uneven=False):
+        title = step_time_title("baseline", is_mean=uneven)
+        own = {"step_time_ns": mean if uneven else median, "step_time_mean_ns": mean}
+        metrics = {name: Metric(value=value, unit="ns", title=title) for name, value in own.items()}
+        return MeasuredRun(name="train", began={}, metrics=metrics, facts={})
+
+    later = run(60.0, 400.0, uneven=True) if is_uneven else run(60.0, 62.0)
+    assert step_times_ns([run(50.0, 60.0), later]) == times
