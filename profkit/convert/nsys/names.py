@@ -73,6 +73,13 @@ _STEP = re.compile(
     r"(?:step|iter(?:ation)?|batch)[ _:#=-]*)(?P<number>\d{1,9})",
     re.IGNORECASE,
 )
+_ROUND = re.compile(
+    r"(?P<family>(?:(?:decode|generate|process|inference)[ _:-]*)?"
+    r"(?:token|request|frame|image|sample|decode|generation)[ _:#=-]*)(?P<number>\d{1,9})"
+    r"(?:[ _:-]*(?:processing|decode|generation|inference|forward))?",
+    re.IGNORECASE,
+)
+"""What programs do again and again without calling it a step, as a server for each token."""
 
 
 class Range(NamedTuple):
@@ -123,5 +130,14 @@ def is_warm_up(family: str) -> bool:
 
 def step_of(text: str) -> tuple[str, int] | None:
     """Return how steps are called and which one this is, for a range named like a step."""
-    found = _STEP.fullmatch(text)
+    return _numbered(_STEP, text)
+
+
+def round_of(text: str) -> tuple[str, int] | None:
+    """Return the same for a range named like a token, a request or a frame."""
+    return _numbered(_ROUND, text)
+
+
+def _numbered(names: re.Pattern[str], text: str) -> tuple[str, int] | None:
+    found = names.fullmatch(text)
     return (found["family"], int(found["number"])) if found else None

@@ -8,7 +8,7 @@ import numpy as np
 
 from profkit.convert.linking.steps import StepSpans
 from profkit.convert.nsys.gathered import OWN_DOMAIN, Rows
-from profkit.convert.nsys.names import is_warm_up, step_of
+from profkit.convert.nsys.names import is_warm_up, round_of, step_of
 from profkit.convert.nsys.report import Nvtx
 from profkit.convert.nsys.store import Ints
 
@@ -38,6 +38,8 @@ def _marked(rows: Rows) -> StepSpans:
     nvtx = rows.report.nvtx
     ranges = _own_or_all(rows.ranges_of_rank(), nvtx)
     found = [step_of(nvtx.texts[row]) for row in ranges.tolist()]
+    if not any(found):
+        found = [round_of(nvtx.texts[row]) for row in ranges.tolist()]
     families = Counter(step[0] for step in found if step)
     if not families:
         return StepSpans.none()

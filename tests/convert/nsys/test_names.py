@@ -2,7 +2,7 @@
 
 import pytest
 
-from profkit.convert.nsys.names import Range, function, nvtx_range, step_of
+from profkit.convert.nsys.names import Range, function, nvtx_range, round_of, step_of
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,21 @@ def test_ranges_of_pytorch_are_taken_apart(text, expected):
 )
 def test_steps_are_known_by_their_names(text, expected):
     assert step_of(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("token_12_processing", ("token_", 12)),
+        ("decode token 3", ("decode token ", 3)),
+        ("frame:7", ("frame:", 7)),
+        ("layer_3", None),
+        ("tokenizer", None),
+        ("step 4", None),
+    ],
+)
+def test_rounds_are_known_by_their_names(text, expected):
+    assert round_of(text) == expected
 
 
 def test_functions_lose_their_versions_only():

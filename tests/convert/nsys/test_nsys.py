@@ -47,6 +47,13 @@ def test_a_kernel_belongs_to_the_step_and_range_of_its_launch(report, tmp_path):
     assert notes == []
 
 
+@pytest.mark.parametrize(("has_steps", "numbers"), [(False, [0, 1, 2, 3]), (True, [0, 1])])
+def test_tokens_are_the_steps_of_a_program_that_marks_none(report, tmp_path, has_steps, numbers):
+    tokens = [(50 * n, 50 * n + 50, f"token_{n}_processing") for n in range(4)]
+    found, _ = frames(report(nvtx=[*tokens, *STEPS[: 2 * has_steps]]), tmp_path)
+    assert found["steps"]["step"].tolist() == numbers
+
+
 def test_steps_whose_numbers_repeat_are_numbered_by_time(report, tmp_path):
     nvtx = [(0, 10, "step 0"), (10, 20, "step 1"), (20, 30, "step 0")]
     found, notes = frames(report(nvtx=nvtx), tmp_path)
