@@ -14,6 +14,7 @@ _MOSTLY = 0.5
 _SMALL_BYTES = 32 << 10
 """Of a message below this the time is latency, which fewer bytes do not shorten."""
 
+_SCALAR_BYTES = 64
 _LARGE_BYTES = 1 << 20
 _SLOW_BYTES_PER_NS = 4.0
 """Over any link within a host large messages are far faster."""
@@ -72,6 +73,10 @@ _OF_TENSOR_PARALLEL_CPUS = (
     "Each layer waits for its tensor-parallel ranks: use fewer of them, each on the cores and "
     "memory of one socket (`numactl`), or larger batches."
 )
+_OF_SCALARS = (
+    "Single numbers are sent one by one: put losses and metrics into one tensor, and send it every "
+    "few steps."
+)
 _OF_BUFFERS = "Send it less often: of equal buffers with DDP `broadcast_buffers=False`."
 _OF_BARRIERS = "Take barriers out of the step: collectives wait for one another already."
 
@@ -122,6 +127,8 @@ def less_communication(cause: Cause) -> str:
             "on all ranks which comes late, and what holds it up."
         )
     if 0 <= (sent := int(cause.evidence.get("message_bytes", -1))) < _SMALL_BYTES:
+        if sent <= _SCALAR_BYTES:
+            return _OF_SCALARS
         return (
             f"Messages of {size(sent)} take hardly longer than empty ones: send fewer and larger "
             f"ones, {_LARGER.get(str(cause.evidence.get('library')), _LARGER[NO_LIBRARY])}."

@@ -22,6 +22,9 @@ OF_SOME_RANKS = "the straggler of "
 STAGES = "is_of_stages"
 """Evidence on communication between ranks that send to one another, all of which were recorded."""
 
+_ALSO = "also_late"
+"""Evidence on other ranks that are late, where the one that is last is not alone."""
+
 _NOT_STARTED = names.lower(names.title(f"{gpu.IDLE}.not_started"))
 _UNSEEN = "in which nothing was recorded"
 _ALLOCATING = ("cudaMalloc", "cudaFree", "hipMalloc", "hipFree")
@@ -104,6 +107,8 @@ def late_place(waiting: Cause) -> str | None:
     if waiting.evidence.get("is_whole_host"):
         return f"host {waiting.evidence['late_host']}"
     late = late_rank(waiting)
+    if late is not None and (also := waiting.evidence.get(_ALSO)):
+        return f"ranks {late} and {also}"
     return None if late is None else f"rank {late}"
 
 
@@ -114,7 +119,8 @@ def late_advice(cause: Cause) -> str:
         did = str(cause.evidence.get("late_because", ""))
         if times := cause.evidence.get("flops_ratio"):
             return (
-                f"Give all ranks equal work: {late} has {times:.3g} times the FLOPs of others, as "
+                f"Give all ranks equal work: {late} {'have' if _ALSO in cause.evidence else 'has'} "
+                f"{times:.3g} times the FLOPs of others, as "
                 f"with longer sequences, larger batches or more layers; {did}."
             )
         is_same = did[:1].isdigit() and cause.evidence.get("is_same_work")
@@ -176,7 +182,7 @@ def with_late_rank(
             did = _more(theirs, mine, rank, cause.ms_per_step, known)
             more: Evidence = {"late_because": did or _begun_late(int(late), known)}
             more |= _late_host(int(late), known.stragglers)
-            more |= _for_each_other(cause, theirs, rank)
+            more |= _for_each_other(cause, theirs, rank) or _also_late(cause, rows, int(late))
             cause = replace(cause, evidence=cause.evidence | more)  # noqa: PLW2901
             needed_ms, _ = known.launching_ms.get(rank, (0.0, 0.0))
             if late_rank(cause) == late:
@@ -273,6 +279,22 @@ def _for_each_other(waiting: Cause, theirs: Iterable[Mapping[str, Any]], rank: i
                 "waiting_for_it_share": round(waiting.ms_per_step / of_both, 3),
             }
     return {}
+
+
+def _also_late(waiting: Cause, rows: Iterable[Mapping[str, Any]], late: int) -> Evidence:
+    """Return which other ranks wait for the `late` one far less than most, as they are late too.
+
+    To fix one alone would leave the others waiting for these. Not where that is half of the ranks.
+    """
+    waits: dict[int, float] = {}
+    for row in rows:
+        waits[row["rank"]] = waits.get(row["rank"], 0.0) + row["ms_per_step"] * (
+            row["id"] == WAITING
+        )
+    least = _MOST * waiting.ms_per_step
+    also = sorted(rank for rank, ms in waits.items() if rank != late and ms < least)
+    is_few = len(also) > 0 and 2 * (len(also) + 1) <= len(waits)
+    return {_ALSO: ", ".join(map(str, also))} if is_few else {}
 
 
 def _late_host(late: int, stragglers: Result | None) -> Evidence:

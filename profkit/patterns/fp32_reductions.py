@@ -11,6 +11,7 @@ from profkit.tables.python_frames import own_lines
 _LEAST_BYTES = 1 << 20
 _MOSTLY = 0.5
 _DDP = "^DistributedDataParallel"
+_COMPRESSED = r"ddp_comm_hooks/.*: \w*(?:fp16|bf16)_compress"
 _FSDP = r"^FSDP::|^FullyShardedDataParallel"
 _OF_FSDP = (
     "Send gradients and weights in bf16: `fully_shard(model, mp_policy=MixedPrecisionPolicy("
@@ -23,7 +24,7 @@ _ALL_REDUCE = r"torch/distributed/distributed_c10d\.py\(\d+\): all_reduce$"
 @pattern(
     title="All-reduces in FP32",
     source="https://docs.pytorch.org/docs/stable/ddp_comm_hooks.html",
-    calls=_ALL_REDUCE,
+    calls=rf"{_ALL_REDUCE}|{_COMPRESSED}",
 )
 def match(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     collectives: pd.DataFrame,
@@ -34,6 +35,8 @@ def match(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     step: Step,
 ) -> Match | None:
     """Find large all-reduces of float32."""
+    if having(python_calls, _COMPRESSED).any():
+        return None
     calls = of_kind(collectives, "allreduce")
     calls &= equal(collectives, "dtype", "float32")
     calls &= (collectives["size_bytes"] >= _LEAST_BYTES).to_numpy(dtype=bool)

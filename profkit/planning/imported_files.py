@@ -13,8 +13,10 @@ import pyarrow as pa
 from profkit.convert.base import Converter, Importable, Raw, Recorded, Rows
 from profkit.core.errors import InputError
 
-_TOGETHER_NS = 60_000_000_000
-"""Ranks of one run record at the same time; the clocks of their hosts differ by less than this."""
+_TOGETHER_NS, _AT_ONCE_NS = 60_000_000_000, 1_000_000_000
+"""Ranks of one run record at the same time; the clocks of their hosts differ by less than this, and
+on one host they begin and end at about the same time."""
+
 _SMALL_BYTES = 64 << 10
 """A larger file holds something, or takes too long to be read twice."""
 _KINDS = (
@@ -160,7 +162,9 @@ def _recorded(file: Path, kind: Importable) -> Recorded | None:
 
 
 def _together(one: Recorded, other: Recorded) -> bool:
-    return max(one.begin_ns, other.begin_ns) - min(one.end_ns, other.end_ns) <= _TOGETHER_NS
+    # Processes of one host have one clock.
+    most = _AT_ONCE_NS if one.host and one.host == other.host else _TOGETHER_NS
+    return max(one.begin_ns, other.begin_ns) - min(one.end_ns, other.end_ns) <= most
 
 
 def _unrelated(one: Path, other: Path, why: str) -> InputError:

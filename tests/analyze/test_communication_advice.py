@@ -36,6 +36,12 @@ def test_it_goes_by_the_operation_that_takes_most(operation, words):
     assert ("gradients" in given) == (operation == "allreduce")
 
 
+def test_single_numbers_are_to_be_sent_together():
+    sent = {"operation": "allreduce", "operation_share": 0.9, "fastest_ns": 9, "message_bytes": 4}
+    assert advice(**sent).startswith("Single numbers are sent one by one: put losses and metrics")
+    assert "fewer and larger" in advice(**sent | {"message_bytes": 4096})
+
+
 def test_it_is_for_any_operation_where_none_takes_most():
     mixed = advice(operation="alltoall", operation_share=0.4)
     assert mixed == advice() == advice(operation="scatter", operation_share=1.0)

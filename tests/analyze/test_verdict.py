@@ -10,10 +10,11 @@ import pytest
 
 from profkit.analyze import steps as step_times
 from profkit.analyze import verdict
+from profkit.analyze._late_rank import Compared, late_advice, late_place, with_late_rank
 from profkit.analyze.base import Recording
 from profkit.analyze.shared.step_times import BETWEEN_STEPS
 from profkit.core.result import Abstention, Finding, Metric, Result, Severity, Table, table
-from profkit.core.verdict import Confidence, Limiter, MemoryVerdict
+from profkit.core.verdict import Cause, Confidence, Limiter, MemoryVerdict
 from profkit.planning.cache import load
 from profkit.report import verdict_text
 from profkit.report.verdict_text import gain, step_time
@@ -504,6 +505,29 @@ def test_ranks_that_come_last_in_turn_have_a_known_cause_in_common():
         "Ranks come last in turn, each for at most 40% of the waiting: rank 1 has 40 ms more "
         "CPU blocked in a call than rank 0, in cudaMalloc, as where GPU memory is full."
     )
+
+
+@pytest.mark.parametrize(
+    ("waits_ms", "place"),
+    [
+        ((40, 0, 38, 5), "ranks 1 and 3"),
+        ((40, 0, 38, 30), "rank 1"),
+        ((40, 0, 5, 5), "rank 1"),  # most ranks are late then
+        ((40, 0), "rank 1"),
+    ],
+)
+def test_ranks_that_come_nearly_last_are_late_as_well(waits_ms, place):
+    rows = [
+        {"rank": rank, "id": WAITING, "ms_per_step": float(ms), "evidence": "{}"}
+        for rank, ms in enumerate(waits_ms)
+    ]
+    waiting = Cause(
+        id=WAITING, title="", ms_per_step=40.0, gain_ms=40.0, share=0.4, evidence={"late_rank": 1}
+    )
+    known = Compared(stragglers=None, flops=None, launching_ms={})
+    (found,) = with_late_rank([waiting], rows, 0, known)
+    assert late_place(found) == place
+    assert late_advice(found).startswith(f"Fix {place} first")
 
 
 @pytest.mark.parametrize(

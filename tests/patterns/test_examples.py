@@ -433,6 +433,12 @@ def test_all_reduces_of_no_ddp_have_no_hook(name, words):
     assert words in match.advice
 
 
+def test_gradients_that_a_hook_compresses_are_not_to_be_compressed():
+    given = examples("fp32_reductions").FOUND
+    frame = "torch/distributed/algorithms/ddp_comm_hooks/default_hooks.py(9): bf16_compress_hook"
+    assert not found(patterns()["fp32_reductions"], **given, python_calls=[python(0, 9, frame)])
+
+
 def test_a_step_that_has_its_middle_in_a_range_is_not_inside_of_it():
     step = op(0, "ProfilerStep#3", 900_000, kind="annotation") | {"end_ns": 9_000_000}
     marked = op(1, "Optimizer.zero_grad#SGD.zero_grad", parent=0, kind="annotation")

@@ -24,7 +24,8 @@ def trace(path, *, device="NVIDIA H100", at_us=10**15, tail_base=False, **stated
     events = [event | {"pid": pid}, event | {"cat": "kernel", "pid": 0}]
     base = {"baseTimeNanoseconds": 7 * 10**17} if tail_base else {}
     properties = {"deviceProperties": [{"id": 0, "name": device}]} if device else {}
-    path.write_text(json.dumps(properties | info | {"traceEvents": events} | base))
+    host = {"host_name": stated["host"]} if "host" in stated else {}
+    path.write_text(json.dumps(properties | info | host | {"traceEvents": events} | base))
     return path
 
 
@@ -131,6 +132,12 @@ def test_any_name_is_put_into_the_run_as_a_plain_one(tmp_path, monkeypatch, name
         ({"rank": 0}, {"rank": 0, "at_us": 10**15 + HOUR_US}, ""),
         ({"rank": 0}, {"rank": 0, "pid": 2207}, r"of different processes \(1102 and 2207\)"),
         ({"rank": 0}, {"rank": 1, "pid": 2207}, ""),
+        ({"rank": 0, "host": "a"}, {"rank": 1, "at_us": 10**15 + 6_000_000, "host": "b"}, ""),
+        (
+            {"rank": 0, "host": "a"},
+            {"rank": 1, "at_us": 10**15 + 6_000_000, "host": "a"},
+            "not recorded at the same time",
+        ),
         ({"rank": 0, "pid": 12}, {"rank": 0, "pid": 13}, ""),
     ],
     ids=[
@@ -143,7 +150,8 @@ def test_any_name_is_put_into_the_run_as_a_plain_one(tmp_path, monkeypatch, name
             "a second apart",
         ),
         *("no model", "ranks of a mixed cluster", "parts of one rank"),
-        *("two programs", "two ranks", "too small for the id of a process"),
+        *("two programs", "two ranks", "hosts apart", "one host, one after the other"),
+        "too small for the id of a process",
     ],
 )
 def test_traces_that_are_not_of_one_run_do_not_become_ranks(tmp_path, first, second, says):
