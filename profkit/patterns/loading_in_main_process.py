@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from profkit.core.verdict import Confidence
-from profkit.patterns import _dear_loading
+from profkit.patterns import _costly_loading
 from profkit.patterns._python_calls import outermost
 from profkit.patterns._rows import (
     Chosen,
@@ -40,7 +40,7 @@ HANDED_OVER_MS = 0.5
     title="Data loaded in the main process",
     source="https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"
     "#enable-asynchronous-data-loading-and-augmentation",
-    calls=rf"{_WAITS}|{_ITERATES}|{_dear_loading.CALLS}",
+    calls=rf"{_WAITS}|{_ITERATES}|{_costly_loading.CALLS}",
 )
 def match(
     cpu_ops: pd.DataFrame,
@@ -70,7 +70,7 @@ def match(
     is_waiting = _share(python_calls, waits, batches) >= _MOSTLY
     kept = f"{_kept(has_gpu=has_gpu)}{_shared(python_calls, batches)}"
     seen = python_calls[within(python_calls, batches)]
-    cheaper = _dear_loading.cheaper(partial(_share_of_seen, seen))
+    cheaper = _costly_loading.cheaper(partial(_share_of_seen, seen))
     if is_waiting:
         advice = _for_waits(workers, kept)
     else:
@@ -85,7 +85,7 @@ def match(
         gain_ns = min(loading_ns, whole_ns * (1 - in_use / cores))
         gain_ns *= _usable(cores - in_use, cores, loading_ns / whole_ns)
         if gain_ns < _MOSTLY * loading_ns:
-            by_workers = _advice(workers, max(cores - 1, 1), kept, 0, _dear_loading.GENERAL)
+            by_workers = _advice(workers, max(cores - 1, 1), kept, 0, _costly_loading.GENERAL)
             advice = _cheaper(cheaper, max(gain_ns, 0.0) / whole_ns, by_workers)
             gain_ns = loading_ns
     return Match(
@@ -178,7 +178,7 @@ def _advice(workers: int, cores: int, kept: str, threads: int, cheaper: str) -> 
     left = (
         f", and leave them the cores: `torch.set_num_threads({fewer})`" if fewer < threads else ""
     )
-    is_known = cheaper != _dear_loading.GENERAL
+    is_known = cheaper != _costly_loading.GENERAL
     enough = (
         f" That is one for each core that is left; {workers - 1} would keep up with the step, so "
         f"make what loads a batch cheaper as well{f': {cheaper}' if is_known else ''}."

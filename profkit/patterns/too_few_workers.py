@@ -6,7 +6,7 @@ from functools import partial
 import pandas as pd
 
 from profkit.core.formatting import counted
-from profkit.patterns import _dear_loading
+from profkit.patterns import _costly_loading
 from profkit.patterns._rows import cores_of_a_rank, fitting, having, inside, per_step, time
 from profkit.patterns.base import Match, Step, pattern
 from profkit.tables.python_frames import own_line
@@ -45,7 +45,7 @@ def match(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     if gain_ns < _LEAST * step.ms * 1e6 * step.count:
         return None
     line, share = _dearest_line(worker_samples)
-    made = _dear_loading.cheaper(partial(_share, worker_samples))
+    made = _costly_loading.cheaper(partial(_share, worker_samples))
     cores, workers = cores_of_a_rank(processes), worker_samples["pid"].nunique()
     return Match(
         cause="gpu_idle.loading_data" if len(kernels) else "loading_data",

@@ -1,4 +1,4 @@
-"""What makes samples of a dataset dear: libraries that are quicker in another way, and which."""
+"""What makes samples of a dataset costly: libraries that are quicker in another way, and which."""
 
 from collections.abc import Callable, Iterator
 
@@ -43,10 +43,10 @@ CALLS = "|".join(expression for expression, _ in _WAYS.values())
 
 def cheaper(share_of: Callable[[str], float]) -> str:
     """Return how to make loading cheaper; `share_of` tells the share of functions that fit."""
-    share, name, way = max(_dear(share_of), default=(0.0, "", ""))
+    share, name, way = max(_shares(share_of), default=(0.0, "", ""))
     return f"{name} takes {share:.0%} of it, so {way}" if share >= LEAST_SHARE else GENERAL
 
 
-def _dear(share_of: Callable[[str], float]) -> Iterator[tuple[float, str, str]]:
+def _shares(share_of: Callable[[str], float]) -> Iterator[tuple[float, str, str]]:
     for name, (expression, way) in _WAYS.items():
         yield min(share_of(expression), 1.0), name, way
