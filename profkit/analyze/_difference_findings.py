@@ -71,7 +71,7 @@ def _for_each_sample(one: Difference, larger: float) -> str:
         return ""
     more = (before + one.why.difference_ms) / before / larger - 1
     than = "more" if more >= 0 else "less"
-    return f" A sample of the batch, {larger:.3g} times as large, takes {abs(more):.0%} {than}."
+    return f" Its batch is {larger:.3g} times as large: a sample takes {abs(more):.0%} {than}."
 
 
 def _without_profiler(base: str, one: Difference, unprofiled: Mapping[str, Metric | None]) -> str:

@@ -281,16 +281,13 @@ def _for_each_other(waiting: Cause, theirs: Iterable[Mapping[str, Any]], rank: i
     return {}
 
 
-def _also_late(waiting: Cause, rows: Iterable[Mapping[str, Any]], late: int) -> Evidence:
+def _also_late(waiting: Cause, rows: Sequence[Mapping[str, Any]], late: int) -> Evidence:
     """Return which other ranks wait for the `late` one far less than most, as they are late too.
 
     To fix one alone would leave the others waiting for these. Not where that is half of the ranks.
     """
-    waits: dict[int, float] = {}
-    for row in rows:
-        waits[row["rank"]] = waits.get(row["rank"], 0.0) + row["ms_per_step"] * (
-            row["id"] == WAITING
-        )
+    waits = dict.fromkeys((row["rank"] for row in rows), 0.0)
+    waits |= {row["rank"]: row["ms_per_step"] for row in rows if row["id"] == WAITING}
     least = _MOST * waiting.ms_per_step
     also = sorted(rank for rank, ms in waits.items() if rank != late and ms < least)
     is_few = len(also) > 0 and 2 * (len(also) + 1) <= len(waits)

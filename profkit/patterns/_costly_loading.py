@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
-LEAST_SHARE = 0.3
-"""Of the time of loading that a library takes before another way to use it is the advice."""
+_LEAST_SHARE = 0.3
+"""Of the time of loading: from there on another way to use the library is the advice."""
 
 GENERAL = "with arrays instead of loops, or done ahead of training"
 _WAYS = {
@@ -44,7 +44,7 @@ CALLS = "|".join(expression for expression, _ in _WAYS.values())
 def cheaper(share_of: Callable[[str], float]) -> str:
     """Return how to make loading cheaper; `share_of` tells the share of functions that fit."""
     share, name, way = max(_shares(share_of), default=(0.0, "", ""))
-    return f"{name} takes {share:.0%} of it, so {way}" if share >= LEAST_SHARE else GENERAL
+    return f"{name} takes {share:.0%} of it, so {way}" if share >= _LEAST_SHARE else GENERAL
 
 
 def _shares(share_of: Callable[[str], float]) -> Iterator[tuple[float, str, str]]:

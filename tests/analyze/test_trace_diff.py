@@ -113,7 +113,7 @@ def test_operators_are_new_only_where_none_of_the_name_ran_before(operator, said
 
 @pytest.mark.parametrize(
     ("batch", "said"),
-    [(2, "the same."), (8, "the same. A sample of the batch, 4 times as large, takes 50% less.")],
+    [(2, "the same."), (8, "the same. Its batch is 4 times as large: a sample takes 50% less.")],
 )
 def test_of_a_larger_batch_it_is_said_what_each_sample_takes(batch, said):
     runs = of_causes(a=causes((0, "mm", "gemm", 5.0)), b=causes((0, "mm", "gemm", 10.0)))

@@ -154,7 +154,7 @@ def test_a_note_on_one_thing_is_known_as_well(note, check):
 
 
 def test_gaps_of_a_file_that_holds_few_of_the_calls_mean_nothing():
-    note = "1,204 runtime calls are in the file, under 2 % by number: most are missing."
+    note = "1,204 runtime calls are in the file, under 2 % of their ids: most are missing."
     found = failed(**noted(note))
     assert (found["lost events"].message, found["lost events"].silences) == (note, ("gpu_idle",))
 

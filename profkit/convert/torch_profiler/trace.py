@@ -219,7 +219,7 @@ def _repairs(gathered: Events, linker: Linker) -> list[str]:
         ),
         (
             linker.launches.thinned(),
-            "{} runtime call[s] [is|are] in the file, under 2 % by number: most are missing.",
+            "{} runtime call[s] [is|are] in the file, under 2 % of their ids: most are missing.",
         ),
         (unpaired, "{} begin or end event[s] [has|have] no partner and [was|were] left out."),
         (

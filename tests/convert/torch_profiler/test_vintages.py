@@ -295,7 +295,7 @@ def test_a_file_that_holds_few_of_the_calls_says_so(read, every, calls, said):
         event("cuda_runtime", "cudaLaunchKernel", number, 1, correlation=7 + number * every)
         for number in range(calls)
     ]
-    note = "120 runtime calls are in the file, under 2 % by number: most are missing."
+    note = "120 runtime calls are in the file, under 2 % of their ids: most are missing."
     assert (note in read(events).notes) == said
 
 
