@@ -16,12 +16,11 @@ from profkit.analyze.shared.frame_kinds import Frame, of_call
 from profkit.analyze.shared.frame_tree import Stack
 from profkit.analyze.shared.glob_match import named
 from profkit.analyze.shared.intervals import Intervals
-from profkit.analyze.shared.step_windows import filtered
+from profkit.analyze.shared.step_windows import MARKS, filtered
 from profkit.analyze.tracks.of_rank import PHASES
 from profkit.tables.tree_paths import SEPARATOR, Numbers, PathBuilder, Paths, depths, paths
 
 MAIN = "main thread"
-_MARKS = ("ProfilerStep#", "step#")
 _KEYS = ["thread", "phase", "module", "node", "kernel"]
 _NO_THREAD = "unknown thread"
 _MOST_NAMES = 1 << 30
@@ -262,7 +261,7 @@ def thread_titles(roles: ThreadRoles) -> dict[int, str]:
 
 def _is_mark(name: str) -> bool:
     """Tell whether a range marks a step or a phase, and says nothing of what ran."""
-    return name.startswith(_MARKS) or name in PHASES
+    return name.startswith(MARKS) or name in PHASES
 
 
 def _frames(found: Paths, names: Sequence[Frame]) -> list[list[Frame]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from profkit.analyze._blocked_advice import at_place, blocked, not_started, not_started_title
 from profkit.analyze._communication_advice import less_communication
-from profkit.analyze._late_rank import late_advice, late_title
+from profkit.analyze._late_advice import late_advice, late_title
 from profkit.analyze.division.details import (
     IN_COMMUNICATION,
     IN_OPERATORS,

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from profkit.analyze._late_rank import STAGES, WAITING
+from profkit.analyze._compared_ranks import WAITING
+from profkit.analyze._late_rank import STAGES
 from profkit.analyze.division import gpu
 from profkit.analyze.division.communicated import NO_LIBRARY
 from profkit.core.formatting import milliseconds, size

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from profkit.analyze._cause_advice import operator_on_cpu
-from profkit.analyze._late_rank import late_place
+from profkit.analyze._late_advice import late_place
 from profkit.analyze._uneven_steps import SLOW_STEPS
 from profkit.analyze.division import cpu, gpu, names
 from profkit.analyze.division.cpu_threads import BLOCKED, NOT_RECORDED, START_UP

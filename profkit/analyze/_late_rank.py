@@ -1,11 +1,12 @@
 """What the rank that comes last does while the others wait for it."""
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any
 
+from profkit.analyze._compared_ranks import WAITING, Compared
+from profkit.analyze._late_advice import ALSO, IN_ONE_OF, late_rank
 from profkit.analyze.division import gpu, names
 from profkit.analyze.division.cpu_threads import BLOCKED, NOT_RECORDED, PYTHON
 from profkit.analyze.division.details import OTHER
@@ -15,140 +16,22 @@ from profkit.core.formatting import milliseconds
 from profkit.core.result import Result
 from profkit.core.verdict import Cause, Evidence
 
-WAITING = f"{gpu.EXPOSED}.waiting"
 OF_SOME_RANKS = "the straggler of "
 """Beginning of what is not known where some ranks were not recorded."""
 
 STAGES = "is_of_stages"
 """Evidence on communication between ranks that send to one another, all of which were recorded."""
 
-_ALSO = "also_late"
-"""Evidence on other ranks that are late, where the one that is last is not alone."""
-
-_NOT_STARTED = names.lower(names.title(f"{gpu.IDLE}.not_started"))
 _UNSEEN = "in which nothing was recorded"
 _ALLOCATING = ("cudaMalloc", "cudaFree", "hipMalloc", "hipFree")
 _COMPUTING = ("gpu_computing", "cpu_operators")
 _SENDING = ("send", "recv", "sendrecv")
 _PYTHON = f"{gpu.IDLE}.{PYTHON}"
 _ON_CPU = (_PYTHON, PYTHON, NOT_RECORDED, f"{gpu.IDLE}.{NOT_RECORDED}")
-BEFORE, _IN = "before the step", "in "
-"""Since when a rank is late; what it is late in."""
-
-_MS = 1e6
 _UNEQUAL, _EQUAL = 1.2, 0.02
 _EXPLAINS = 0.3
 _MOST = 0.5
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Compared:
-    """What is known of all ranks beside their causes."""
-
-    stragglers: Result | None
-    flops: Result | None
-    launching_ms: Mapping[int, tuple[float, float]]
-    """How long the CPU of each rank works in a step to launch, at least and at most."""
-
-    @classmethod
-    def of(cls, causes: Result, stragglers: Result | None, flops: Result | None) -> Self:
-        """Return what is known of the ranks of `causes`."""
-        rows = causes.tables["ranks"].records() if "ranks" in causes.tables else ()
-        times = {
-            row["rank"]: (
-                (row.get("launching_least_ns") or 0.0) / _MS,
-                (row.get("launching_most_ns") or 0.0) / _MS,
-            )
-            for row in rows
-        }
-        return cls(stragglers=stragglers, flops=flops, launching_ms=times)
-
-    def launches_more_ms(self, late: int, rank: int) -> float:
-        """Return how much longer the CPU of the `late` rank works than that of another one."""
-        if late not in self.launching_ms or not any(self.launching_ms[late]):
-            return math.inf  # there is no GPU
-        pairs = zip(self.launching_ms[late], self.launching_ms[rank], strict=True)
-        return max(more - own for more, own in pairs)
-
-    def behind(self, late: int) -> tuple[str, float]:
-        """Return in what the CPU of a rank falls behind, and how late it begins steps in ms.
-
-        "" and 0 where that is not so for most of the waiting that it causes.
-        """
-        tables = self.stragglers.tables if self.stragglers else {}
-        rows = [
-            row
-            for row in (tables["causes"].records() if "causes" in tables else ())
-            if row["rank"] == late and row["since"]
-        ]
-        waits: dict[str, float] = {}
-        for row in rows:
-            where = row["fell_behind_in"] if row["place"] == "host" else ""
-            key = BEFORE if row["since"] == BEFORE else f"{_IN}{where}"
-            waits[key] = waits.get(key, 0.0) + row["caused_wait_ns"]
-        most = max(waits, key=lambda key: waits[key], default="")
-        if not waits or waits[most] < _MOST * sum(waits.values()):
-            return "", 0.0
-        if most == BEFORE:
-            return "", max(row["late_ns"] for row in rows if row["since"] == BEFORE) / _MS
-        return most.removeprefix(_IN), 0.0
-
-
-def late_rank(waiting: Cause) -> int | None:
-    """Return the rank that comes last for most of the time; None if ranks do so in turn."""
-    late = waiting.evidence.get("late_rank")
-    is_mostly = float(waiting.evidence.get("waiting_for_it_share", 1.0)) >= _MOST
-    is_one = is_mostly and not waiting.evidence.get("is_mutual")
-    return int(late) if is_one and late is not None else None
-
-
-def late_place(waiting: Cause) -> str | None:
-    """Return what others wait for in words: a whole host, or a rank; None if ranks in turn."""
-    if waiting.evidence.get("is_whole_host"):
-        return f"host {waiting.evidence['late_host']}"
-    late = late_rank(waiting)
-    if late is not None and (also := waiting.evidence.get(_ALSO)):
-        return f"ranks {late} and {also}"
-    return None if late is None else f"rank {late}"
-
-
-def late_advice(cause: Cause) -> str:
-    """Return what to do about waiting for other ranks."""
-    late = late_place(cause)
-    if late is not None:
-        did = str(cause.evidence.get("late_because", ""))
-        if times := cause.evidence.get("flops_ratio"):
-            return (
-                f"Give all ranks equal work: {late} {'have' if _ALSO in cause.evidence else 'has'} "
-                f"{times:.3g} times the FLOPs of others, as "
-                f"with longer sequences, larger batches or more layers; {did}."
-            )
-        is_same = did[:1].isdigit() and cause.evidence.get("is_same_work")
-        same = ", with the same FLOPs as others" if is_same else ""
-        first = f"Fix {late} first{f': {did}{same}' if did else ''}."
-        if host := cause.evidence.get("late_host"):
-            return f"{first} Host {host}: {cause.evidence['late_ranks_of_host']}."
-        return first
-    share = f"{float(cause.evidence.get('waiting_for_it_share', 0.0)):.0%}"
-    rank, did = cause.evidence.get("late_rank"), str(cause.evidence.get("late_because", ""))
-    known = f"rank {rank} has {did}" if did[:1].isdigit() else ""
-    if cause.evidence.get("is_mutual"):
-        why = (
-            ": see with `nvidia-smi` whether another program has the GPU"
-            if _NOT_STARTED in did
-            else ", as where batches differ in length, or where ranks share cores"
-        )
-        return (
-            f"Two ranks come last in turn, each for at most {share} of the waiting"
-            f"{f' ({known})' if known else ''}{why}."
-        )
-    what = known or "give all ranks equal work (lengths of sequences, sizes of batches, CPU cores)"
-    return f"Ranks come last in turn, each for at most {share} of the waiting: {what}."
-
-
-def late_title(cause: Cause) -> str:
-    """Return what waiting for other ranks is called where something is to be done about it."""
-    return f"Ranks wait for {late_place(cause) or 'one another'}"
+_IN_TURN = 1 / 3
 
 
 def is_last_recorded(stragglers: Result | None, rows: Sequence[Mapping[str, Any]]) -> bool:
@@ -179,10 +62,14 @@ def with_late_rank(
         late = cause.evidence.get("late_rank")
         if cause.id == WAITING and late is not None and late != rank:
             theirs = [row for row in rows if row["rank"] == int(late)]
-            did = _more(theirs, mine, rank, cause.ms_per_step, known)
+            did, of = _more(theirs, mine, rank, cause.ms_per_step, known)
+            of_steps = known.mostly_in_one_of(of, int(late), rank) if of else 0
+            did += f", mostly in 1 of {of_steps} steps" if of_steps else ""
             more: Evidence = {"late_because": did or _begun_late(int(late), known)}
             more |= _late_host(int(late), known.stragglers)
             more |= _for_each_other(cause, theirs, rank) or _also_late(cause, rows, int(late))
+            if of_steps := of_steps or known.mostly_in_one_of(WAITING, rank, int(late)):
+                more |= {IN_ONE_OF: of_steps}
             cause = replace(cause, evidence=cause.evidence | more)  # noqa: PLW2901
             needed_ms, _ = known.launching_ms.get(rank, (0.0, 0.0))
             if late_rank(cause) == late:
@@ -266,13 +153,14 @@ def _with_more_work(
 
 
 def _for_each_other(waiting: Cause, theirs: Iterable[Mapping[str, Any]], rank: int) -> Evidence:
-    """Return the share of `waiting` in that of two ranks, where the late one waits about as long.
+    """Return the share of `waiting` in that of two ranks, where the late one waits for long too.
 
     It waits for this `rank` then, so that none of them is the late one.
     """
     for row in theirs:
         evidence = json.loads(row["evidence"]) if row["id"] == WAITING else {}
-        if evidence.get("late_rank") == rank and row["ms_per_step"] >= _MOST * waiting.ms_per_step:
+        least_ms = _IN_TURN * waiting.ms_per_step
+        if evidence.get("late_rank") == rank and row["ms_per_step"] >= least_ms:
             of_both = waiting.ms_per_step + row["ms_per_step"]
             return {
                 "is_mutual": 1,
@@ -291,7 +179,7 @@ def _also_late(waiting: Cause, rows: Sequence[Mapping[str, Any]], late: int) -> 
     least = _MOST * waiting.ms_per_step
     also = sorted(rank for rank, ms in waits.items() if rank != late and ms < least)
     is_few = len(also) > 0 and 2 * (len(also) + 1) <= len(waits)
-    return {_ALSO: ", ".join(map(str, also))} if is_few else {}
+    return {ALSO: ", ".join(map(str, also))} if is_few else {}
 
 
 def _late_host(late: int, stragglers: Result | None) -> Evidence:
@@ -316,8 +204,10 @@ def _more(
     rank: int,
     waiting_ms: float,
     known: Compared,
-) -> str:
-    """Return what the late rank spends most more time on than `rank`, in words; "" for nothing.
+) -> tuple[str, str]:
+    """Return what the late rank spends most more time on than `rank`, in words, and its id.
+
+    "" for both where that is nothing.
 
     Of a cause and its parts it is the part where that has most of the difference: what is left
     over has no name. Launching shows less in a rank that waits, which does it meanwhile.
@@ -339,10 +229,15 @@ def _more(
         }
     most = max((ms for ms, _ in more.values()), default=0.0)
     if most < _EXPLAINS * waiting_ms:
-        return ""
+        return "", ""
     large = [name for name, (ms, _) in more.items() if ms >= _MOST * most]
     cause = max(large, key=lambda name: (name.count("."), more[name][0]))
-    ms, row = more[cause]
+    return _than(rank, *more[cause], known), cause
+
+
+def _than(rank: int, ms: float, row: Mapping[str, Any], known: Compared) -> str:
+    """Return in words how much longer, in `ms`, a cause of another rank is than that of `rank`."""
+    cause = str(row["id"])
     if thread := json.loads(row["evidence"]).get("thread"):
         words = f"{milliseconds(ms)} ms more {names.lower(row['title'])} than rank {rank}"
         return f"{words}, as another thread of it runs {thread}"

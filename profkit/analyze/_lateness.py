@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from profkit.analyze.shared.step_windows import MARKS
+
 _SAME = ["key", "occurrence", "count"]
 
 
@@ -13,7 +15,7 @@ class Cause:
     """Where on its timeline the late rank fell behind."""
 
     running: str
-    """The innermost row that ran in the middle of the gap; "" if none did."""
+    """The innermost row that ran in the middle of the gap; "" if none but a step's mark did."""
 
     after: str
     """The last row that began in time; "" if none did: the rank was behind from the start."""
@@ -43,8 +45,9 @@ def fell_behind(
     until = starts[at + 1] if at + 1 < len(starts) else starts[at] + late_ns
     middle = int(starts[at] + (until - starts[at]) // 2)
     around = late[((late["start_ns"] <= middle) & (late["end_ns"] > middle)).to_numpy()]
-    innermost = around.sort_values("start_ns", kind="stable")["name"].astype(object).tolist()[-1:]
-    return Cause(running=str(*innermost), after=str(pairs["name"].iloc[at]))
+    names = map(str, around.sort_values("start_ns", kind="stable")["name"])
+    innermost = [name for name in names if not name.startswith(MARKS)][-1:]
+    return Cause(running="".join(innermost), after=str(pairs["name"].iloc[at]))
 
 
 def _common(late: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:

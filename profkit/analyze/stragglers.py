@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze._late_rank import BEFORE, OF_SOME_RANKS
+from profkit.analyze._compared_ranks import BEFORE
+from profkit.analyze._late_rank import OF_SOME_RANKS
 from profkit.analyze._lateness import Cause, fell_behind
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.division.known_names import CALLING, COMMUNICATING

@@ -14,6 +14,7 @@ from profkit.analyze._actions_of_patterns import (
     with_places_elsewhere,
 )
 from profkit.analyze._communication_advice import with_title, without_ranks
+from profkit.analyze._compared_ranks import Compared
 from profkit.analyze._headline import (
     PER_STEP,
     PER_TRACED_STEP,
@@ -22,6 +23,7 @@ from profkit.analyze._headline import (
     of_some_steps,
     of_time_outside,
 )
+from profkit.analyze._late_advice import of_late_rank
 from profkit.analyze._memory_growth import with_growth
 from profkit.analyze._other_programs import PROGRAM, in_general, named
 from profkit.analyze._record_more import record_more
@@ -114,7 +116,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a result)
         has_unprofiled = unprofiled is not None and len(unprofiled)
         others = _Others(
             unprofiled=steps if has_unprofiled else None,
-            ranks=_late_rank.Compared.of(causes, stragglers, flops),
+            ranks=Compared.of(causes, stragglers, flops),
             memory_grows=memory is not None and memory.is_growing,
             recordings=recordings,
             mean_ms=_mean_ms(unprofiled),
@@ -156,7 +158,7 @@ class _Others:
     unprofiled: Result | None
     """On unprofiled steps, None without any."""
 
-    ranks: _late_rank.Compared
+    ranks: Compared
     memory_grows: bool
     recordings: Recordings
     """That of the unprofiled capture."""
@@ -249,6 +251,7 @@ def _checks(causes: Result, others: _Others, known: float, mine: Sequence[Cause]
         *uneven_steps(steps, known, loads_data=loads_data),
         *machine,
         *traced,
+        *of_late_rank(mine),
     ]
 
 

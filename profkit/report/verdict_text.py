@@ -336,6 +336,7 @@ _IN_SHORT = {
     "variation": "step times vary",
     "sizes": "step times vary with the sizes of tensors",
     "ranks": "ranks were not recorded",
+    "late rank": "one step decides which rank is late",
     "clocks": "the clocks of the ranks differ",
     "ends": "ends of collectives differ",
     "cut off": "the file is cut off",

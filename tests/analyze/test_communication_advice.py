@@ -3,7 +3,7 @@
 import pytest
 
 from profkit.analyze._communication_advice import less_communication, with_title
-from profkit.analyze._late_rank import late_advice
+from profkit.analyze._late_advice import late_advice
 from profkit.core.verdict import Cause
 
 

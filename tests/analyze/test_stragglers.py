@@ -67,6 +67,13 @@ def test_a_gap_without_operators_is_after_the_last_one():
     assert found == ("in the step", "", "aten::a")
 
 
+def test_the_mark_of_a_step_is_no_place_to_fall_behind_in():
+    ops = [op(rank, name, 10, 20) for rank in range(3) for name in ("aten::a", "aten::b")]
+    ops += [op(0, "aten::c", 30, 40), op(1, "aten::c", 30, 40), op(2, "aten::c", 330, 340)]
+    ops += [op(rank, "ProfilerStep#5", 5, 400) for rank in range(3)]
+    assert cause(run(LATE_CALL, ops), "since", "fell_behind_in") == ("in the step", "")
+
+
 def test_a_rank_may_be_behind_before_the_step_begins():
     ops = [op(0, "aten::a", 10, 20), op(1, "aten::a", 10, 20), op(2, "aten::a", 310, 320)]
     result = run(LATE_CALL, ops)

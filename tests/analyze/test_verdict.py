@@ -10,7 +10,9 @@ import pytest
 
 from profkit.analyze import steps as step_times
 from profkit.analyze import verdict
-from profkit.analyze._late_rank import Compared, late_advice, late_place, with_late_rank
+from profkit.analyze._compared_ranks import Compared
+from profkit.analyze._late_advice import late_advice, late_place
+from profkit.analyze._late_rank import with_late_rank
 from profkit.analyze.base import Recording
 from profkit.analyze.shared.step_times import BETWEEN_STEPS
 from profkit.core.result import Abstention, Finding, Metric, Result, Severity, Table, table
@@ -524,7 +526,7 @@ def test_ranks_that_come_nearly_last_are_late_as_well(waits_ms, place):
     waiting = Cause(
         id=WAITING, title="", ms_per_step=40.0, gain_ms=40.0, share=0.4, evidence={"late_rank": 1}
     )
-    known = Compared(stragglers=None, flops=None, launching_ms={})
+    known = Compared(stragglers=None, flops=None, launching_ms={}, by_step=())
     (found,) = with_late_rank([waiting], rows, 0, known)
     assert late_place(found) == place
     assert late_advice(found).startswith(f"Fix {place} first")
@@ -629,8 +631,43 @@ def test_ranks_that_come_last_in_turn_are_not_blamed_on_one():
     assert "each for at most 30% of the waiting" in found.actions[0].advice
 
 
-@pytest.mark.parametrize(("theirs", "whom"), [(30, "other ranks in turn"), (10, "rank 1")])
-def test_two_ranks_that_wait_for_each_other_are_both_to_blame(theirs, whom):
+OF_STEPS = ("rank", "repeat", "step", f"{WAITING}_ns", "gpu_idle.python_ns", "gpu_computing_ns")
+
+
+@pytest.mark.parametrize(
+    ("waits", "python", "is_sure"),
+    [
+        ([40, 40, 40], [39, 39, 39], True),
+        ([40, 60, 20], [39, 59, 19], True),
+        ([118, 1, 1], [117, 0, 0], False),
+        # Why it is late is not the same in each step.
+        ([40, 40, 40], [117, 0, 0], False),
+        ([120], [117], True),
+    ],
+)
+def test_the_rank_that_is_late_in_one_step_may_not_be_in_others(waits, python, is_sure):
+    given = {"gpu_computing": 60, WAITING: 40}
+    late = {"gpu_computing": 61, "gpu_idle.python": 39}
+    known = causes(given, late=late, about={WAITING: ("", {"late_rank": 1})})
+    by_step = [(0, 0, step, ms * 1e6, None, 60e6) for step, ms in enumerate(waits)]
+    by_step += [(1, 0, step, None, ms * 1e6, 61e6) for step, ms in enumerate(python)]
+    table = Table(title="", columns=OF_STEPS, rows=tuple(by_step))
+    found = judged(causes=replace(known, tables=known.tables | {"by_step": table}))
+    assert found.headline == "Waiting 40 of 100 ms per step for rank 1."
+    once = "" if is_sure else ", mostly in 1 of 3 steps"
+    assert found.actions[0].advice == (
+        f"Fix rank 1 first: 39 ms more Python and dispatch than rank 0{once}."
+    )
+    assert found.confidence is (Confidence.HIGH if is_sure else Confidence.MEDIUM)
+    said = [check.message.partition(":")[0] for check in found.trust]
+    assert said == ["What makes rank 1 late is mostly in 1 of 3 steps"] * (not is_sure)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "whom", "share"),
+    [(30, "other ranks in turn", "57%"), (14, "other ranks in turn", "74%"), (10, "rank 1", "")],
+)
+def test_two_ranks_that_wait_for_each_other_are_both_to_blame(theirs, whom, share):
     waits = causes({"gpu_computing": 60, WAITING: 40}, about={WAITING: ("", {"late_rank": 1})})
     late = causes({"gpu_computing": 90, WAITING: theirs}, about={WAITING: ("", {"late_rank": 0})})
     table = waits.tables["causes"]
@@ -638,7 +675,8 @@ def test_two_ranks_that_wait_for_each_other_are_both_to_blame(theirs, whom):
     both = replace(table, rows=(*table.rows, *of_late))
     found = judged(causes=replace(waits, tables=waits.tables | {"causes": both}))
     assert found.headline == f"Waiting 40 of 100 ms per step for {whom}."
-    assert ("come last in turn, each for at most 57%" in found.actions[0].advice) == (theirs > 20)
+    in_turn = f"come last in turn, each for at most {share}"
+    assert (in_turn in found.actions[0].advice) == bool(share)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from profkit.core.result import Abstention
 
 WHERE = ["rank", "repeat"]
+MARKS = ("ProfilerStep#", "step#")
+"""Beginnings of the names of rows that mark a step: no place in a program."""
+
 _NEVER = np.iinfo(np.int64).min
 _ENOUGH, _ALIKE = 3, 0.2
 
