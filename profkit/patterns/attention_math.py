@@ -4,7 +4,8 @@ import pandas as pd
 
 from profkit.core.verdict import Confidence
 from profkit.patterns._attention_products import MATH, products_of_fused_ns
-from profkit.patterns._rows import cause, having, inside, per_step, place, time
+from profkit.patterns._dropout import at_work
+from profkit.patterns._rows import cause, having, inside, per_step, place, time, trains
 from profkit.patterns.base import Match, Step, pattern
 
 _ON_GPU = "fp16 or bf16, `is_causal=True` instead of a mask, head size up to 256"
@@ -16,11 +17,14 @@ _ON_CPU = "`dropout_p=0`, and no mask that requires a gradient"
     source="https://docs.pytorch.org/docs/stable/generated/torch.nn.attention.sdpa_kernel.html",
 )
 def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
-    """Find calls of the backend that computes attention in single operators."""
+    """Find calls of the backend that computes attention in single operators.
+
+    Not of a model that answers with dropout: without it, it has a fused kernel.
+    """
     calls = having(cpu_ops, MATH)
-    if not calls.any():
-        return None
     chosen = inside(cpu_ops, calls)
+    if not calls.any() or ((chosen & at_work(cpu_ops)).any() and not trains(cpu_ops)):
+        return None
     takes = _ON_CPU if kernels.empty else _ON_GPU
     return Match(
         cause=cause(cpu_ops, chosen, kernels),

@@ -10,6 +10,7 @@ _LEAST = 0.15
 _MOSTLY = 0.5
 _LOOKUP = "^aten::embedding$"
 _OF_MODEL = "^(?:forward|backward)$"
+_LONGEST = 'pad to the longest text of each batch (`padding="longest"`) instead of a fixed length, '
 _BUCKETS = (
     "batch texts of similar length (a sampler that sorts them; of `Trainer` "
     '`train_sampling_strategy="group_by_length"`, `group_by_length=True` before version 5), or '
@@ -42,7 +43,7 @@ def match(
         return None
     chosen = inside(cpu_ops, of_tokens)
     is_fixed = (padded_inputs["longest"] < padded_inputs["length"]).mean() > _MOSTLY
-    longest = "pad to the longest text of each batch instead of a fixed length, " * bool(is_fixed)
+    longest = _LONGEST if is_fixed else ""
     share = padding / tokens
     return Match(
         cause=cause(cpu_ops, chosen, kernels),

@@ -257,7 +257,13 @@ def _title(action: Action, verdict: Verdict) -> str:
 
 
 def _sentences(text: str) -> list[str]:
-    return _SENTENCE.split(text) if text else []
+    """Return the parts of a text that can stand alone: what is in brackets stays together."""
+    found: list[str] = []
+    is_open = False
+    for part in _SENTENCE.split(text) if text else []:
+        found[-1:] = [f"{found[-1]} {part}"] if is_open else [*found[-1:], part]
+        is_open = found[-1].count("(") > found[-1].count(")")
+    return found
 
 
 def _fitting(sentences: Sequence[str], width: int, most: int) -> list[str]:

@@ -4,13 +4,16 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from profkit.analyze import causes
 from profkit.analyze.base import Recording
 from profkit.analyze.division import long_steps
 from profkit.analyze.division.partition import crossing
+from profkit.analyze.division.pattern_matches import _is_of
 from profkit.analyze.division.sampled_calls import IS_SELDOM, sampled_calls, seen_stacks
+from profkit.analyze.shared.calls_apart import calls_apart
 from profkit.core.hardware import Hardware
 from profkit.core.result import Metric, Result, Table
 from profkit.testing import ORIGIN_NS, frame, rows, run, span
@@ -732,6 +735,22 @@ def test_what_a_traced_step_shows_of_a_call_that_others_do_not_make_is_of_that()
     assert row["covered_ms"] == pytest.approx(3 * 2.7 / 9, rel=0.02)
 
 
+@pytest.mark.parametrize(
+    ("place", "calls", "is_of_it"),
+    [
+        ("lib.py(3): save", 1.0, True),
+        ("train.py(3): fit", 0.2, True),
+        ("train.py(3): fit", 1.0, False),
+    ],
+)
+def test_what_is_seldom_at_the_line_of_a_call_is_of_that_call(place, calls, is_of_it):
+    found = calls_apart(
+        pd.Series({"train.py(3): fit;lib.py(3): save": 9.0}), pd.Series({"train.py(3): fit": 9.0})
+    )
+    row = {"place": place, "evidence": json.dumps({"calls_per_step": calls})}
+    assert _is_of(row, found[0]) == is_of_it
+
+
 def test_what_steps_of_all_kinds_do_in_a_call_stays_theirs():
     step = f"train.py(3): main;{SAVES.partition(';')[2]}"
     called = f"train.py(4): main;train.py(8): fit;{SAVES.partition(';')[2]}"
@@ -815,6 +834,22 @@ def test_looks_at_the_model_in_other_steps_tell_of_phases_at_their_line():
     assert spans[spans["end_ns"] == 1300]["start_ns"].tolist() == [1233]
     in_backward = (spans["end_ns"] > 350) & (spans["start_ns"] < 600)
     assert not in_backward.any()
+
+
+def test_of_many_times_without_a_look_each_has_a_few_of_the_samples_and_all_have_each_as_often():
+    calls = range(0, 8000, 4)
+    ops = [mark(start, start + 2, "forward") for start in calls]
+    seen_in_other_steps = [f"train.py(5): main;model.py({line}): forward" for line in range(1, 31)]
+    samples = [
+        sample
+        for number, stack in enumerate(seen_in_other_steps)
+        for sample in sampled([4 * number + 1, 9000 + number], stack)
+    ]
+    seen = seen_stacks(looks(samples), frame("cpu_ops", ops))
+    count = seen["stack"].astype(str).value_counts()
+    assert len(count) == len(seen_in_other_steps)
+    assert len(seen) < 12 * len(calls)
+    assert count.max() < 1.1 * count.min()
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from tests.patterns.examples import (
     unfused_attention,
     unfused_gelu,
     unused_gradients,
+    weights_made_in_calls,
     work_beside_the_model,
     workers_restarted,
 )
@@ -45,6 +46,15 @@ def test_a_pattern_finds_its_example(name):
 )
 def test_and_not_where_it_does_not_apply(name, why):
     assert found(patterns()[name], **examples(name).PASSED[why]) == ()
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_a_product_that_is_added_to_a_weight_is_not_needed_in_training_either(trains):
+    example = weights_made_in_calls
+    ops = [*example.ADDED, *([example.BACKWARD] if trains else [])]
+    (match,) = found(patterns()["weights_made_in_calls"], cpu_ops=ops)
+    assert match.gain_ns == 30_000
+    assert match.advice.startswith("Multiply the input by the small factors")
 
 
 def test_recompilation_is_seen_in_the_calls_of_the_compiler_where_its_ranges_were_not_recorded():

@@ -75,3 +75,11 @@ def test_products_of_the_math_backend_stay_as_well(on_gpu):
     ops = [row | {"charged_ns": 0 if on_gpu else 10_000} for row in attention_math.OPS]
     (match,) = found(patterns()["attention_math"], cpu_ops=ops, **given)
     assert match.gain_ns == (90_000 if on_gpu else 20_000)
+
+
+def test_attention_of_a_model_that_answers_with_dropout_is_gained_by_ending_that():
+    drops = [op(4, "aten::dropout", parent=1), op(5, "aten::bernoulli_", parent=4)]
+    ops = [row | {"charged_ns": 10_000} for row in (*attention_math.OPS, *drops)]
+    (match,) = found(patterns()["dropout_in_inference"], cpu_ops=ops)
+    # All of it but the product.
+    assert match.gain_ns == 40_000

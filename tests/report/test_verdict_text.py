@@ -56,6 +56,14 @@ def test_limiter_bar_actions_and_trust_are_printed():
     ]
 
 
+def test_no_advice_is_cut_off_within_brackets():
+    advice = "Sort them (a sampler that sorts; of `Trainer` a setting), or pack several. Or not."
+    (action,) = VERDICT.actions
+    found = lines(replace(VERDICT, actions=(replace(action, advice=advice),) * 3))
+    assert [line for line in found if "sampler that sorts; of" in line]
+    assert sum("pack several" in line for line in found) == 3
+
+
 @pytest.mark.parametrize(
     ("place", "advice", "shown"),
     [

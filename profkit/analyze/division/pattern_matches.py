@@ -22,6 +22,7 @@ from profkit.analyze.division.long_steps import (
 from profkit.analyze.division.partition import Partition, spans_of
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import intervals
+from profkit.analyze.shared.calls_apart import CallApart
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.step_windows import filtered
 from profkit.core.verdict import TIME_SHARE, Confidence
@@ -200,7 +201,7 @@ def _with_seldom_calls(
         made = _row("", _match(call), call.of, f"{call.steps} of {call.of.count}")
         places = set(SEPARATOR.join(apart.stacks).split(SEPARATOR))
         inside = [row for row in rows if row["in_steps"] and row["place"] in places]
-        traced = [row for row in rows if not row["in_steps"] and row["place"] in apart.frames]
+        traced = [row for row in rows if not row["in_steps"] and _is_of(row, apart)]
         rows = [row for row in rows if row not in traced]
         if any(row["covered_ms"] >= _MOSTLY * made["covered_ms"] for row in inside):
             continue
@@ -211,6 +212,15 @@ def _with_seldom_calls(
             made |= {key: most[key] for key in ("pattern", "title", "advice", "place", "source")}
         rows = [*(row for row in rows if row not in inside), made]
     return rows
+
+
+def _is_of(row: Mapping[str, Any], apart: CallApart) -> bool:
+    """Say whether a pattern found a call that is made apart: in its frames, or at its line.
+
+    A library may make it at a line of the program that each step has as well, but not each time.
+    """
+    is_seldom = float(json.loads(row["evidence"]).get(_PER_STEP, 1.0)) < 1
+    return row["place"] in apart.frames or (is_seldom and row["place"] == apart.place)
 
 
 def _match(call: SeldomCall) -> Match:

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from itertools import takewhile
 from typing import Any
@@ -28,6 +29,12 @@ _LONGEST_GAPS = 5
 _IDLE = 0.1
 _KEPT = 0.5
 _FEWEST = 2
+_MOST_PIECES = 20_000
+"""Of the stretches of a kind without a sample: a program may call its model 1,000 times a step."""
+
+_GOLDEN = (math.sqrt(5) - 1) / 2
+"""Its multiples are spread evenly between whole numbers."""
+
 _TIMES_AS_LONG = 4
 """A time between two phases that lasts longer than this is used for something else than others of
 its kind, as the one after a loop that calls the model."""
@@ -196,20 +203,25 @@ def _elsewhere(
 ) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and stack of what was seen in others, for stretches without a sample.
 
-    They are parted among these samples, in the order in which those lay in theirs.
+    They are parted among these samples, in the order in which those lay in theirs. Of a kind with
+    many of them each has some of the samples, so that all together have each as often.
     """
     pools = _pools(rows, known, at)
     seen = np.zeros(len(known.spans), dtype=np.bool_)
     seen[at[at >= 0]] = True
     are_between = known.are_between
-    for number in np.flatnonzero(~seen):
-        start, end = known.spans[number].tolist()
+    unseen = np.flatnonzero(~seen)
+    count = Counter(known.kinds[unseen].tolist())
+    for turn, number in enumerate(unseen.tolist()):
+        kind, (start, end) = known.kinds[number], known.spans[number].tolist()
         most = _TIMES_AS_LONG * (end - start) if are_between[number] else math.inf
-        pool = [stack for _, stack, ns in pools.get(known.kinds[number], []) if ns <= most]
+        pool = [stack for _, stack, ns in pools.get(kind, []) if ns <= most]
         if len(pool) >= _FEWEST:
-            parts = range(len(pool) + 1)
-            edges = [start + (end - start) * part // len(pool) for part in parts]
-            yield from zip(edges[:-1], edges[1:], pool, strict=True)
+            parts = min(len(pool), max(_MOST_PIECES // count[kind], _FEWEST))
+            first = (turn * _GOLDEN) % 1 if parts < len(pool) else 0.0
+            chosen = [pool[int((part + first) * len(pool) / parts)] for part in range(parts)]
+            edges = [start + (end - start) * part // parts for part in range(parts + 1)]
+            yield from zip(edges[:-1], edges[1:], chosen, strict=True)
 
 
 def _pools(

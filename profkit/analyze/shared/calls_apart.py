@@ -26,6 +26,7 @@ PHASE = (
 """Frames of a backward pass and of an optimizer: without them a training step is none."""
 
 _PHASE = re.compile(PHASE)
+_LINE = re.compile(r"\(\d+\)")
 _MOSTLY = 0.5
 _LESS = 0.1
 """A frame is one of other times as well where its part of them is at least this part of that of
@@ -76,12 +77,15 @@ def calls_apart(there: "pd.Series[Any]", elsewhere: "pd.Series[Any]") -> list[Ca
     shares = _shares((frames, ns / whole) for _, frames, ns in stacks)
     usual_ns = float(elsewhere.sum()) or 1.0
     usual = _shares((_frames(stack), ns / usual_ns) for stack, ns in _times(elsewhere))
+    every = _functions((frames, ns / whole) for _, frames, ns in stacks)
+    in_usual = _functions((_frames(stack), ns / usual_ns) for stack, ns in _times(elsewhere))
+    functions = frozenset(one for one in every if in_usual[one] >= _LESS * every[one])
     found: defaultdict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     inside: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for stack, frames, ns in stacks:
         own = [at for at, name in enumerate(frames) if usual[name] < _LESS * shares[name]]
         if own:
-            key = _place_and_call(frames, own[0])
+            key = _place_and_call(frames, own[0], functions)
             found[key][stack] = ns
             inside[key].update(frames[at] for at in own)
     rows = [
@@ -106,11 +110,29 @@ def _times(by_stack: "pd.Series[Any]") -> list[tuple[str, float]]:
     return [(str(stack), float(ns)) for stack, ns in by_stack.items()]
 
 
-def _place_and_call(frames: list[str], at: int) -> tuple[str, str]:
-    """Return the program's frame at `at` or above it, and what that calls."""
+def _place_and_call(frames: list[str], at: int, usual: frozenset[str]) -> tuple[str, str]:
+    """Return the program's frame at `at` or above it, and what that calls.
+
+    Where a library makes the call it is the first function of that which is not of other times:
+    `evaluate`, and not the `train` around it. `usual` are the functions of those.
+    """
     above = (place for place in range(at, -1, -1) if not is_foreign(frames[place]))
     place = next(above, at)
-    return frames[place], _called(frames[place + 1 :])
+    if place == at:
+        return frames[place], _called(frames[place + 1 :])
+    below = [frame for frame in frames[at:] if _function(frame) not in usual]
+    public = (frame for frame in below if not _function(frame).rpartition(" ")[-1].startswith("_"))
+    return frames[place], _called([*public] or below or frames[place + 1 :])
+
+
+def _functions(stacks: Iterable[tuple[list[str], float]]) -> dict[str, float]:
+    """Return for each function the part of all in whose stack it is; 0 for others."""
+    return _shares(([*map(_function, frames)], share) for frames, share in stacks)
+
+
+def _function(frame: str) -> str:
+    """Return a frame without its line."""
+    return _LINE.sub("", frame)
 
 
 def _line_below(place: str, stacks: Mapping[str, float]) -> str:

@@ -99,22 +99,31 @@ class _Used:
 
     def __init__(self) -> None:
         self.time_ns = self.cpu_ns = self.queued_ns = 0
+        self.tid = 0
         self.before: dict[int, Look] = {}
 
     def added_up(self, look: Look, at_once: Mapping[int, Look]) -> Look:
-        """Return `look` with the times of all turns so far; `at_once` are looks at the threads."""
-        before = self.before.get(look.tid)
+        """Return `look` with the times of all turns so far; `at_once` are looks at the threads.
+
+        Where the turn has changed since the last one, both threads have used the time between.
+        """
         if look.cpu_ns >= 0 and self.time_ns:
-            # One that was not seen before has begun since then.
             most = look.time_ns - self.time_ns
-            self.cpu_ns += _since(look.cpu_ns, before.cpu_ns if before else 0, most)
-            self.queued_ns += _since(look.queued_ns, before.queued_ns if before else 0, most)
-        self.time_ns = look.time_ns
+            since = [
+                self._since(one) for tid, one in at_once.items() if tid in {self.tid, look.tid}
+            ]
+            self.cpu_ns += min(sum(cpu_ns for cpu_ns, _ in since), most)
+            self.queued_ns += min(sum(queued_ns for _, queued_ns in since), most)
+        self.time_ns, self.tid = look.time_ns, look.tid
         self.before |= at_once
         cpu_ns, queued_ns = (self.cpu_ns, self.queued_ns) if look.cpu_ns >= 0 else (-1, -1)
         return look._replace(cpu_ns=cpu_ns, queued_ns=queued_ns)
 
-
-def _since(now: int, before: int, most: int) -> int:
-    """Return what was added to a sum, between nothing and `most`."""
-    return min(max(now - max(before, 0), 0), most)
+    def _since(self, look: Look) -> tuple[int, int]:
+        """Return what a thread used and how long it was ready since the last look at it."""
+        # One that was not seen before has begun since then.
+        before = self.before.get(look.tid, look._replace(cpu_ns=0, queued_ns=0))
+        return (
+            max(look.cpu_ns - max(before.cpu_ns, 0), 0),
+            max(look.queued_ns - max(before.queued_ns, 0), 0),
+        )

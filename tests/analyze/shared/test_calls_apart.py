@@ -76,6 +76,22 @@ def test_a_call_has_the_name_that_the_program_knows(frames, call):
     assert by_call(between) == [("train.py(12): main", call, 1)]
 
 
+def test_what_a_library_calls_is_the_function_that_steps_do_not_have_as_well():
+    around = ("train.py(12): main", "transformers/trainer.py(1576): train")
+    lines = [
+        (*around, f"transformers/trainer.py({line}): _run_epoch", *frames, count)
+        for line, frames, count in [
+            (1943, ("accelerate/optimizer.py(3): step",), 99),
+            (2278, ("transformers/trainer.py(7): _evaluate", "transformers/x.py(3): evaluate"), 1),
+        ]
+    ]
+    steps, evaluates = ([line[:-1]] * line[-1] for line in lines)
+    between = [(*evaluates[0], 90)]
+    assert by_call(between, [*steps, *evaluates]) == [
+        ("train.py(12): main", "transformers.x.evaluate", 1)
+    ]
+
+
 def test_lines_that_train_and_evaluate_are_of_steps():
     forward = ("train.py(20): <module>", LOOP, "net.py(5): forward", "net.py(2): product")
     steps = [forward] * 3 + [("train.py(20): <module>", LOOP, "train.py(2): backward")] * 7

@@ -35,10 +35,11 @@ def test_the_thread_whose_turn_it_is_has_the_looks_and_adds_up_its_times():
     )
     assert [(one.tid, one.time_ns, one.cpu_ns) for one in found.own] == [
         (FIRST, 10, 0),
-        (SECOND, 20, 4),
-        (SECOND, 30, 4 + 7),
+        # Both have used the time between.
+        (SECOND, 20, 4 + 1),
+        (SECOND, 30, 5 + 7),
         # No more than the time since the last look.
-        (THIRD, 50, 11 + 20),
+        (THIRD, 50, 12 + 20),
     ]
     assert [(one.tid, one.time_ns) for one in found.others] == [
         (MAIN, 10), (MAIN, 20), (FIRST, 20), (MAIN, 30), (MAIN, 50), (MAIN, 90),
