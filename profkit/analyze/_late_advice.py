@@ -6,7 +6,7 @@ from profkit.analyze.division import gpu, names
 from profkit.core.verdict import Cause, Trust
 
 ALSO = "also_late"
-"""Evidence on other ranks that are late, where the one that is last is not alone."""
+"""Evidence on other ranks that are late, where the one that is last is not alone: latest first."""
 
 IN_ONE_OF = "in_one_of_steps"
 """Evidence on what is mostly so in a single step: of how many."""
@@ -42,7 +42,8 @@ def late_place(waiting: Cause) -> str | None:
         return f"host {waiting.evidence['late_host']}"
     late = late_rank(waiting)
     if late is not None and (also := waiting.evidence.get(ALSO)):
-        return f"ranks {late} and {also}"
+        *some, last = [str(late), *str(also).split(", ")]
+        return f"ranks {', '.join(some)} and {last}"
     return None if late is None else f"rank {late}"
 
 

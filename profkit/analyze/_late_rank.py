@@ -32,6 +32,7 @@ _UNEQUAL, _EQUAL = 1.2, 0.02
 _EXPLAINS = 0.3
 _MOST = 0.5
 _IN_TURN = 1 / 3
+_NEARLY = 0.125
 
 
 def is_last_recorded(stragglers: Result | None, rows: Sequence[Mapping[str, Any]]) -> bool:
@@ -43,8 +44,9 @@ def is_last_recorded(stragglers: Result | None, rows: Sequence[Mapping[str, Any]
         return False
     if any(missing.what.startswith(OF_SOME_RANKS) for missing in stragglers.abstentions):
         return False
-    last = next(iter(stragglers.tables["by_rank"].records()), None)
-    return last is not None and last["rank"] in {row["rank"] for row in rows}
+    ranks = [row["rank"] for row in stragglers.tables["by_rank"].records()]
+    traced = {row["rank"] for row in rows}
+    return len(ranks) > len(traced) and ranks[0] in traced
 
 
 def with_late_rank(
@@ -65,9 +67,9 @@ def with_late_rank(
             did, of = _more(theirs, mine, rank, cause.ms_per_step, known)
             of_steps = known.mostly_in_one_of(of, int(late), rank) if of else 0
             did += f", mostly in 1 of {of_steps} steps" if of_steps else ""
-            more: Evidence = {"late_because": did or _begun_late(int(late), known)}
+            more = _for_each_other(cause, theirs, rank) or _also_late(cause, rows, int(late))
+            more |= {"late_because": did or _begun_late(int(late), known, alone=ALSO not in more)}
             more |= _late_host(int(late), known.stragglers)
-            more |= _for_each_other(cause, theirs, rank) or _also_late(cause, rows, int(late))
             if of_steps := of_steps or known.mostly_in_one_of(WAITING, rank, int(late)):
                 more |= {IN_ONE_OF: of_steps}
             cause = replace(cause, evidence=cause.evidence | more)  # noqa: PLW2901
@@ -170,16 +172,18 @@ def _for_each_other(waiting: Cause, theirs: Iterable[Mapping[str, Any]], rank: i
 
 
 def _also_late(waiting: Cause, rows: Sequence[Mapping[str, Any]], late: int) -> Evidence:
-    """Return which other ranks wait for the `late` one far less than most, as they are late too.
+    """Return which other ranks hardly wait for the `late` one, as they are late too.
 
-    To fix one alone would leave the others waiting for these. Not where that is half of the ranks.
+    To fix one alone would leave the others waiting for these. Not where that is half of the ranks,
+    nor where ranks come one after another, and the last one later than each.
     """
     waits = dict.fromkeys((row["rank"] for row in rows), 0.0)
     waits |= {row["rank"]: row["ms_per_step"] for row in rows if row["id"] == WAITING}
-    least = _MOST * waiting.ms_per_step
-    also = sorted(rank for rank, ms in waits.items() if rank != late and ms < least)
+    others = sorted((ms / waiting.ms_per_step, rank) for rank, ms in waits.items() if rank != late)
+    also = [rank for share, rank in others if share < _NEARLY]
+    are_apart = all(share < _NEARLY or share > _MOST for share, _ in others)
     is_few = len(also) > 0 and 2 * (len(also) + 1) <= len(waits)
-    return {ALSO: ", ".join(map(str, also))} if is_few else {}
+    return {ALSO: ", ".join(map(str, also))} if is_few and are_apart else {}
 
 
 def _late_host(late: int, stragglers: Result | None) -> Evidence:
@@ -199,7 +203,7 @@ def _late_host(late: int, stragglers: Result | None) -> Evidence:
 
 
 def _more(
-    theirs: Iterable[Mapping[str, Any]],
+    theirs: Sequence[Mapping[str, Any]],
     mine: Sequence[Cause],
     rank: int,
     waiting_ms: float,
@@ -213,6 +217,7 @@ def _more(
     over has no name. Launching shows less in a rank that waits, which does it meanwhile.
     """
     own = {cause.id: cause.ms_per_step for cause in mine}
+    late_ms = known.behind(theirs[0]["rank"])[1] if theirs else 0.0
     more = {
         str(row["id"]): (row["ms_per_step"] - own.get(row["id"], 0.0), row)
         for row in theirs
@@ -228,7 +233,7 @@ def _more(
             if name == gpu.IDLE or name.startswith(_PYTHON)
         }
     most = max((ms for ms, _ in more.values()), default=0.0)
-    if most < _EXPLAINS * waiting_ms:
+    if most < max(_EXPLAINS * waiting_ms, late_ms):
         return "", ""
     large = [name for name, (ms, _) in more.items() if ms >= _MOST * most]
     cause = max(large, key=lambda name: (name.count("."), more[name][0]))
@@ -252,12 +257,13 @@ def _than(rank: int, ms: float, row: Mapping[str, Any], known: Compared) -> str:
     return f"{words}, as where GPU memory is full" if is_full else words
 
 
-def _begun_late(late: int, known: Compared) -> str:
+def _begun_late(late: int, known: Compared, *, alone: bool) -> str:
     """Return what is known of a rank that comes last with no part of its step being longer."""
     late_ms = known.behind(late)[1]
+    who = "it" if alone else f"rank {late}"
     if not late_ms:
-        return "it may have begun late, as no part of its step is that much longer"
-    return f"it was {milliseconds(late_ms)} ms late before its step began"
+        return f"{who} may have begun late, as no part of its step is that much longer"
+    return f"{who} was {milliseconds(late_ms)} ms late before its step began"
 
 
 def _worked_ms(rows: Sequence[Mapping[str, Any]]) -> float:

@@ -191,6 +191,19 @@ def test_pages_that_move_when_they_are_touched_are_no_copies_that_a_call_makes()
     assert "launches" not in {row["check"] for row in found.tables["trust"].records()}
 
 
+@pytest.mark.parametrize(("number", "is_start"), [(0, True), (10, False)])
+def test_the_first_communication_is_a_start_in_the_first_step_alone(number, is_start):
+    lengths = [5000, 100, 100, 100, 100, 100]
+    kernels = [
+        kernel(index, 6000 * index, 6000 * index + length, "ncclDevKernel", "communication")
+        for index, length in enumerate(lengths)
+    ]
+    rows = {"steps": [step(0, 40_000, number)], "kernels": kernels, "cpu_ops": [op(0, 0, 40_000)]}
+    found = times(divided(**rows))
+    assert ("exposed_communication.start_up" in found) == is_start
+    assert found["exposed_communication.waiting_or_transfer"] == sum(lengths[is_start:])
+
+
 def test_copies_in_several_modules_are_of_their_weights():
     moved = {"kind": "copy", "copy_kind": "HtoD", "size_bytes": 4 << 20}
     for modules, name in ((("a", "b"), "HtoD_of_weights"), (("a", "a"), "HtoD")):
@@ -738,14 +751,15 @@ def test_what_a_traced_step_shows_of_a_call_that_others_do_not_make_is_of_that()
 @pytest.mark.parametrize(
     ("place", "calls", "is_of_it"),
     [
-        ("lib.py(3): save", 1.0, True),
+        ("torch/serialization.py(3): save", 1.0, True),
         ("train.py(3): fit", 0.2, True),
         ("train.py(3): fit", 1.0, False),
     ],
 )
 def test_what_is_seldom_at_the_line_of_a_call_is_of_that_call(place, calls, is_of_it):
     found = calls_apart(
-        pd.Series({"train.py(3): fit;lib.py(3): save": 9.0}), pd.Series({"train.py(3): fit": 9.0})
+        pd.Series({"train.py(3): fit;torch/serialization.py(3): save": 9.0}),
+        pd.Series({"train.py(3): fit": 9.0}),
     )
     row = {"place": place, "evidence": json.dumps({"calls_per_step": calls})}
     assert _is_of(row, found[0]) == is_of_it

@@ -512,7 +512,9 @@ def test_ranks_that_come_last_in_turn_have_a_known_cause_in_common():
 @pytest.mark.parametrize(
     ("waits_ms", "place"),
     [
-        ((40, 0, 38, 5), "ranks 1 and 3"),
+        ((40, 0, 38, 4), "ranks 1 and 3"),
+        ((40, 0, 38, 10), "rank 1"),  # they come one after another
+        ((40, 0, 1, 2, 38, 37, 40, 39), "ranks 1, 2 and 3"),
         ((40, 0, 38, 30), "rank 1"),
         ((40, 0, 5, 5), "rank 1"),  # most ranks are late then
         ((40, 0), "rank 1"),
@@ -833,14 +835,19 @@ def test_communication_is_said_of_the_ranks_that_were_recorded():
 
 
 @pytest.mark.parametrize(
-    ("last", "missing", "is_sure"),
-    [(0, "", True), (5, "", False), (0, "the straggler of 8", False)],
+    ("last", "missing", "count", "is_sure"),
+    [
+        (0, "", 2, True),
+        (5, "", 2, False),
+        (0, "the straggler of 8", 2, False),
+        (0, "", 1, False),  # nothing is known of more ranks than were traced
+    ],
 )
 def test_ranks_that_were_not_recorded_are_no_doubt_if_all_marks_say_who_is_last(
-    last, missing, is_sure
+    last, missing, count, is_sure
 ):
     times = {"gpu_computing": 50, "exposed_communication.transfer": 50}
-    late = Table(title="", columns=("rank", "caused_wait_ns"), rows=((last, 9),))
+    late = Table(title="", columns=("rank", "caused_wait_ns"), rows=((last, 9), (7, 1))[:count])
     some = (Abstention(what=f"{missing} ranks", reason=""),) if missing else ()
     found = judged(
         causes=causes(times, checks=[("ranks", "false", "2 of 8 ranks recorded.", "")]),

@@ -276,9 +276,13 @@ class RecordedRank:
 
     @cached_property
     def connecting(self) -> Intervals:
-        """The first communication kernel where it takes far longer than the others: a start."""
+        """The first communication kernel where it takes far longer than the others: a start.
+
+        None in a later step than the first, before which ranks have communicated already.
+        """
         rows = np.flatnonzero((self.kernels["kind"] == "communication").to_numpy())
-        if len(self.periods) > 1 or len(rows) < _FEW:
+        is_later = bool((self.periods["step"] > 0).any())
+        if len(self.periods) > 1 or is_later or len(rows) < _FEW:
             return intervals.nothing()
         spans = self.kernel_spans[rows]
         length = spans[:, 1] - spans[:, 0]
