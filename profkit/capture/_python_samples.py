@@ -22,7 +22,10 @@ _PERIOD_S = 0.004
 _MOST_COST = 0.01
 """Share of the time that sampling may take: where a look takes long, it looks less often."""
 
-_TURN_S = 0.0005
+_TURN_S = 0.00005
+"""How long a look waits for the interpreter where no other thread runs: in more time the program
+comes to a call that lets go of it, and is seen there."""
+
 _BUSY = 0.1
 _HANDOVER_S = 0.00002
 _GROWTH = 1.5
@@ -249,8 +252,8 @@ class PythonSamples:
     def _take_turns(self, *, are_others_busy: bool) -> None:
         """Let threads take turns as the program has it, or more often where no other one runs.
 
-        Else a look waits for these 5 ms, and then sees where the program lets go of the
-        interpreter. Of threads that do compete it would change what they wait for.
+        Else a look waits for up to 5 ms, and sees where the program lets go of the interpreter.
+        Of threads that do compete it would change what they wait for.
         """
         if self._is_turn_short == are_others_busy:
             self._is_turn_short = not are_others_busy

@@ -52,7 +52,12 @@ def operands(text: str) -> tuple[list[int], list[int]]:
     return [], []
 
 
+def rows_of_left(text: str) -> int:
+    """Return how many rows the left one of two matrices has; 0 if that was not recorded."""
+    left, _ = operands(text)
+    return left[-2] if len(left) > 1 else 0
+
+
 def has_one_row(text: str) -> bool:
     """Tell whether the left one of two matrices has one row, as a single sample gives."""
-    left, _ = operands(text)
-    return len(left) > 1 and left[-2] == 1
+    return rows_of_left(text) == 1

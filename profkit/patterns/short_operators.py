@@ -8,7 +8,18 @@ from profkit.core.formatting import duration
 from profkit.patterns._parameter_loops import IS_UPDATE, UPDATE, of_parameters
 from profkit.patterns._parameter_loops import advice as loop_advice
 from profkit.patterns._python_calls import OWN_ALONE, innermost_line
-from profkit.patterns._rows import Chosen, called, equal, having, inside, per_step, place, time
+from profkit.patterns._rows import (
+    Chosen,
+    called,
+    equal,
+    fitting,
+    having,
+    inside,
+    per_step,
+    place,
+    time,
+)
+from profkit.patterns._shapes import AT_ONCE, LAYER_PRODUCTS, rows_of_left
 from profkit.patterns.base import CHARGED, Match, Step, pattern
 
 _MOST_NS = 30_000
@@ -21,6 +32,7 @@ _MOSTLY = 0.5
 _MODEL_CALLED = r"^(?:forward|evaluation)$"
 _BACKWARD = r"^backward$"
 _MANY_CALLS = 8
+_READS = r"^aten::_local_scalar_dense$"
 _FUSED = r"^aten::(lstm|gru|rnn_tanh|rnn_relu)$"
 _GATES = r"^aten::sigmoid_?$|_cell$", r"^aten::tanh_?$|_cell$"
 
@@ -54,17 +66,18 @@ def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Matc
     chosen = beside if is_update else short
     lines = innermost_line(python_calls, cpu_ops["start_ns"][chosen & forward])
     mean_ns = float(lasted[chosen].mean())
+    count = per_step(chosen, step.count)
+    many = f"{count:,.0f} operators per step take {duration(mean_ns)} each, mostly call overhead"
     if is_update:
-        advice, of_python = f", {loop_advice(cpu_ops, beside)}", {}
+        advice, of_python = f"{many}, {loop_advice(cpu_ops, beside)}", {}
         gain_ns = time(cpu_ops, inside(cpu_ops, beside))
     else:
-        advice = _of_loops(cpu_ops, between_ns / step.count, step)
+        between = f", and Python between them takes {duration(between_ns / step.count)}"
+        advice = f"{_of_loops(cpu_ops, step)} {many}{between if between_ns else ''}."
         of_python = {"python": between_ns}
-    count = per_step(chosen, step.count)
     return Match(
         cause="cpu_operators",
-        advice=f"{count:,.0f} operators per step take {duration(mean_ns)} each, mostly call"
-        f" overhead{advice}",
+        advice=advice,
         gain_ns=gain_ns + sum(of_python.values()),
         also=of_python,
         place=str(python_calls["name"][lines].iloc[0]) if lines.any() else place(cpu_ops, chosen),
@@ -76,29 +89,42 @@ def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Matc
     )
 
 
-def _of_loops(cpu_ops: pd.DataFrame, between_ns: float, step: Step) -> str:
-    """Return what to do about a loop in which `between_ns` pass between operators in a step."""
-    between = f", and Python between them takes {duration(between_ns)}" if between_ns else ""
+def _of_loops(cpu_ops: pd.DataFrame, step: Step) -> str:
+    """Return what to do about a loop that calls the model, or operators, many times in a step."""
     ranges = equal(cpu_ops, "kind", "annotation")
     calls, passes = (having(cpu_ops, name) & ranges for name in (_MODEL_CALLED, _BACKWARD))
     if (many := per_step(calls, step.count)) >= _MANY_CALLS:
         if passes.sum() > _MOSTLY * calls.sum():
             return (
-                f"{between}: the model is called {many:,.0f} times a step, each with a backward "
-                "pass of its own, so take fewer and larger micro-batches as far as memory allows."
+                "Take fewer and larger micro-batches, as far as memory allows: the model is called "
+                f"{many:,.0f} times a step, each with a backward pass of its own."
+            )
+        if _are_batches(cpu_ops):
+            return (
+                f"Call the model less often than {many:,.0f} times a step, as with fewer steps of "
+                "a solver or sampler, or compile the loop with `torch.compile`."
             )
         return (
-            f"{between}: the model is called {many:,.0f} times a step, so give it more inputs in "
-            "each call, all samples or tasks at once (`torch.vmap`) or states of several "
-            "environments (`gymnasium.vector`), or compile it."
+            f"Give the model more inputs in each of its {many:,.0f} calls per step (`torch.vmap`, "
+            "several environments by `gymnasium.vector`); where each call needs the one before, "
+            "compile it or make fewer."
         )
     is_written_out = all(having(cpu_ops, gate).any() for gate in _GATES)
     is_recurrent = is_written_out and not having(cpu_ops, _FUSED).any()
     layer = "use a fused layer such as `torch.nn.LSTM`, " if is_recurrent else ""
+    reads = per_step(having(cpu_ops, _READS), step.count)
+    whole = f", without its {reads:,.0f} `.item()` per step" if reads >= _MANY_CALLS else ""
     return (
-        f"{between}: put what a loop goes through, as time steps or samples, into one tensor and "
-        f"call each operator once, {layer}or compile the loop with `torch.compile`."
+        "Put what a loop goes through, as time steps or samples, into one tensor and call each "
+        f"operator once, {layer}or compile the loop with `torch.compile`{whole}."
     )
+
+
+def _are_batches(cpu_ops: pd.DataFrame) -> bool:
+    """Tell whether most products of layers have as many rows as one is worth calling for."""
+    products = having(cpu_ops, LAYER_PRODUCTS)
+    many = fitting(cpu_ops, "input_shapes", lambda text: rows_of_left(text) >= AT_ONCE)
+    return bool((products & many).sum() > _MOSTLY * products.sum())
 
 
 def _outermost(cpu_ops: pd.DataFrame) -> Chosen:

@@ -13,6 +13,7 @@ from profkit.patterns._shapes import elements, listed, shape
 from profkit.patterns.base import Match, Step, pattern
 
 _STEPS = r"^Optimizer\.step#"
+_NODES = r"^autograd::engine::evaluate_function"
 _ONCE = r"^aten::(?:_fused_|_foreach_addcdiv_?$|addcdiv_?$)"
 """Operators that optimizers call once for each parameter, or list of them."""
 _ON_LISTS = r"^aten::_(?:fused|foreach)_"
@@ -34,8 +35,9 @@ def match(
     cpu_ops: pd.DataFrame, kernels: pd.DataFrame, collectives: pd.DataFrame, step: Step
 ) -> Match | None:
     """Find gradients of more parameters of a shape than the optimizers update."""
+    backward = inside(cpu_ops, having(cpu_ops, _NODES))
     # Where ranks share out the parameters, another one updates the others and hands them over.
-    if not of_kind(collectives, "allreduce").all():
+    if _are_wanted(cpu_ops, backward) or not of_kind(collectives, "allreduce").all():
         return None
     gradients = equal(cpu_ops, "name", GRADIENT)
     updates = inside(cpu_ops, having(cpu_ops, _STEPS)) & having(cpu_ops, _UPDATES)
@@ -63,7 +65,6 @@ def match(
     number = round(sum(unused.values()))
     if number < _FEWEST or share < _LEAST_SHARE:
         return None
-    backward = inside(cpu_ops, having(cpu_ops, "^autograd::engine::evaluate_function"))
     return Match(
         cause=cause(cpu_ops, backward, kernels),
         advice=f"Backward computes the gradients of {number} tensors that no optimizer updates: "
@@ -76,6 +77,12 @@ def match(
             "largest": str(list(max(unused, key=lambda one: elements(list(one))))),
         },
     )
+
+
+def _are_wanted(cpu_ops: pd.DataFrame, backward: Chosen) -> bool:
+    """Tell whether gradients are differentiated again, for which inputs need their own."""
+    forward = cpu_ops["forward"][cpu_ops["forward"] >= 0]
+    return bool((backward & cpu_ops["op"].isin(forward).to_numpy()).any())
 
 
 def _texts(cpu_ops: pd.DataFrame, chosen: Chosen) -> Counter[str]:

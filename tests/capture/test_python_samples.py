@@ -45,6 +45,26 @@ def test_what_the_program_runs_and_its_garbage_collections_are_written(tmp_path)
     assert json.loads((tmp_path / "b.json").read_text())["samples"] == []
 
 
+def test_what_holds_the_interpreter_is_seen_and_not_only_what_lets_go_of_it(tmp_path):
+    def holds():
+        for _ in range(100):
+            sum(range(300))
+
+    def lets_go():
+        time.sleep(0.00005)
+
+    samples = PythonSamples()
+    samples.begin()
+    while samples._looks < 60:
+        holds()
+        lets_go()
+    samples.end()
+    samples.write(tmp_path / "a.json")
+    read = json.loads((tmp_path / "a.json").read_text())
+    held = [": holds" in str(read["stacks"][stack]) for _, stack in read["samples"]]
+    assert sum(held) > len(held) / 10
+
+
 def test_nothing_is_looked_at_while_what_is_recorded_is_written_and_all_is_written_again(tmp_path):
     samples = PythonSamples()
     samples.begin()

@@ -622,7 +622,7 @@ def test_operators_of_the_model_are_none_of_a_function_that_samples_place_around
 @pytest.mark.parametrize(
     ("passes", "words"),
     [
-        (1, "or states of several environments"),
+        (1, "several environments by"),
         (8, "called 8 times a step, each with a backward pass of its own"),
     ],
 )
@@ -997,12 +997,30 @@ def test_short_operators_at_lines_that_differ_have_none(others, expected):
     assert match.place == expected
 
 
-@pytest.mark.parametrize(("many", "words"), [(7, "one tensor"), (20, "called 20 times a step")])
-def test_a_model_that_is_called_for_one_state_at_a_time_is_to_get_several(many, words):
+@pytest.mark.parametrize(
+    ("many", "batch", "words"),
+    [
+        (7, 1, "one tensor"),
+        (20, 1, "each of its 20 calls per step"),
+        (20, 64, "less often than 20 times a step"),
+    ],
+)
+def test_a_model_that_is_called_for_one_state_at_a_time_is_to_get_several(many, batch, words):
     calls = [op(5_000 + n, "forward", kind="annotation") for n in range(many)]
-    ops = [*examples("short_operators").FOUND["cpu_ops"], *calls]
+    layer = op(4_999, "aten::addmm", input_shapes=f"[[8], [{batch}, 4], [4, 8]]")
+    ops = [*examples("short_operators").FOUND["cpu_ops"], layer, *calls]
     (match,) = found(patterns()["short_operators"], cpu_ops=ops)
     assert words in match.advice
+
+
+@pytest.mark.parametrize(("reads", "is_said"), [(3, False), (9, True)])
+def test_numbers_that_are_read_in_a_loop_are_in_the_way_of_compiling_it(reads, is_said):
+    items = [op(5_000 + n, "aten::_local_scalar_dense", parent=1) for n in range(reads)]
+    (match,) = found(
+        patterns()["short_operators"],
+        cpu_ops=[*examples("short_operators").FOUND["cpu_ops"], *items],
+    )
+    assert ("`torch.compile`, without its 9 `.item()` per step." in match.advice) == is_said
 
 
 def test_short_operators_have_the_line_of_the_forward_pass():

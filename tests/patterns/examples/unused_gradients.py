@@ -37,6 +37,9 @@ FOUND = {"cpu_ops": [*FROZEN, *update(100, "aten::addcdiv_", *HEAD)]}
 # Of 6 gradients 4 are not used, which are nearly all of the elements.
 EXPECTED = ("cpu_operators.aten::mm", 150_000 * 328_704 / 333_834, "requires_grad_(False)")
 PASSED = {
+    "gradients that are differentiated again": {
+        "cpu_ops": [*FOUND["cpu_ops"], op(200, f"{NODE}MulBackwardBackward0", forward=2)]
+    },
     "all parameters updated": {
         "cpu_ops": [*FROZEN, *update(100, "aten::_fused_adamw_", [*SHAPES, *HEAD])]
     },
