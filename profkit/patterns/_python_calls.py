@@ -195,19 +195,36 @@ def innermost_line(python_calls: pd.DataFrame, instants: "pd.Series[int]") -> Ch
     """Choose the calls at the program's line in which most of the `instants` are.
 
     That is the one of least time of all in which at least half of them are, as dense as anywhere
-    and nearly as many: where several lines call the same function, the one in that.
+    and nearly as many: where several lines call the same function, the one in that. If it calls a
+    function that has nearly as many in several lines, it is the one with most of these.
     """
     counts = contained(python_calls, instants)
     lasted = (python_calls["end_ns"] - python_calls["start_ns"]).to_numpy(np.int64)
     names = python_calls["name"].astype(object).to_numpy()
     own = own_lines(python_calls) == names
-    sums = pd.DataFrame({"count": counts, "ns": lasted})[own].groupby(names[own]).sum()
-    sums = sums[sums["count"] * 2 >= len(instants)]
+    rows = pd.DataFrame({"name": names, "count": counts, "ns": lasted})[own]
+    sums = _innermost(rows.groupby("name").sum(), least=max(len(instants), 1) / 2)
+    if sums.empty:
+        return np.zeros(len(names), dtype=bool)
+    line = str(sums["ns"].idxmin())
+    called = rows.assign(function=[_LINE.sub("", str(name)) for name in rows["name"]])
+    by_function = called.groupby("function")[["count", "ns"]].sum()
+    by_function = by_function[by_function["ns"] <= sums["ns"].min()].drop(
+        index=_LINE.sub("", line), errors="ignore"
+    )
+    inner = _innermost(by_function, least=(1 - _NEARLY) * float(sums["count"][line]))
+    if len(inner):
+        inside = called[(called["function"] == inner["ns"].idxmin()).to_numpy()]
+        line = str(inside.groupby("name")["count"].sum().idxmax())
+    return np.asarray(own & (names == line), dtype=np.bool_)
+
+
+def _innermost(sums: pd.DataFrame, least: float) -> pd.DataFrame:
+    """Return those of at `least` this count that are as dense as anywhere, and nearly as many."""
+    sums = sums[sums["count"] >= least]
     between_ns = sums["ns"] / sums["count"]
-    sums = sums[between_ns <= (1 + _NEARLY) * between_ns.min()]
-    sums = sums[sums["count"] >= (1 - _NEARLY) * sums["count"].max()]
-    sums = sums.sort_values("ns", kind="stable")
-    return own & (names == sums.index[0]) if len(sums) else np.zeros(len(names), dtype=bool)
+    dense: pd.DataFrame = sums[between_ns <= (1 + _NEARLY) * between_ns.min()]
+    return dense.loc[dense["count"] >= (1 - _NEARLY) * dense["count"].max()]
 
 
 def contained(rows: pd.DataFrame, instants: "pd.Series[int]") -> NDArray[np.int64]:

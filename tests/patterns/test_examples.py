@@ -1013,6 +1013,16 @@ def test_a_model_that_is_called_for_one_state_at_a_time_is_to_get_several(many, 
     assert words in match.advice
 
 
+def test_a_loop_in_several_lines_has_one_of_these_and_not_the_line_that_calls_it():
+    ops = examples("short_operators").FOUND["cpu_ops"]
+    lines = [
+        python(n * 1_000, (n + 1) * 1_000, f"graph.py({21 + n % 3}): mean") for n in range(701)
+    ]
+    calls = [python(0, 900_000, "model.py(8): forward"), *lines]
+    (match,) = found(patterns()["short_operators"], cpu_ops=ops, python_calls=calls)
+    assert match.place.endswith(": mean")
+
+
 @pytest.mark.parametrize(("reads", "is_said"), [(3, False), (9, True)])
 def test_numbers_that_are_read_in_a_loop_are_in_the_way_of_compiling_it(reads, is_said):
     items = [op(5_000 + n, "aten::_local_scalar_dense", parent=1) for n in range(reads)]
