@@ -198,10 +198,13 @@ def growing_steps(steps: Result | None) -> Iterator[Trust]:
         yield Trust(check="growing steps", passed=False, message=message)
 
 
-def uneven_steps(steps: Result | None, known: float, *, loads_data: bool) -> Iterator[Trust]:
+def uneven_steps(
+    steps: Result | None, known: float, *, loads_data: bool, sizes_vary: bool
+) -> Iterator[Trust]:
     """Yield the check that fails if unprofiled steps take far more, or less, than the median one.
 
     It passes where most of the difference is `known`: the share of the time in some steps only.
+    Where `sizes_vary` in traced steps, they do in others.
     The batches of several DataLoader workers arrive together: of two workers, each second step
     waits for twice the time that a step takes, and the others do not wait.
     """
@@ -216,6 +219,8 @@ def uneven_steps(steps: Result | None, known: float, *, loads_data: bool) -> Ite
     why = (
         "as the program does more in some of them"
         if is_known
+        else "as the sizes of tensors are not the same in all of them"
+        if sizes_vary
         else f"{chance}, or the batches of several DataLoader workers come together"
         if loads_data
         else f"{chance}, or the program does more in some of them"

@@ -52,7 +52,7 @@ from profkit.analyze.division.cpu_threads import PYTHON, START_UP
 from profkit.analyze.division.details import COVERS
 from profkit.analyze.division.periods import SINGLE_STEPS
 from profkit.analyze.division.profiler_overhead import OVERHEAD
-from profkit.analyze.division.trust import FAR_STEPS, MACHINE, of_machine
+from profkit.analyze.division.trust import FAR_STEPS, MACHINE, SIZES, of_machine
 from profkit.analyze.shared.step_times import UnprofiledSteps
 from profkit.core.result import Result
 from profkit.core.settings import Settings
@@ -121,8 +121,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a result)
             recordings=recordings,
             mean_ms=_mean_ms(unprofiled),
         )
-        timed = _of_time(causes, others, behaviour, config)
-        timed = replace(timed, steps=_count(unprofiled))
+        timed = replace(_of_time(causes, others, behaviour, config), steps=_count(unprofiled))
     elif memory or kernels:
         timed = Verdict(
             limiter=Limiter.UNKNOWN,
@@ -244,11 +243,12 @@ def _checks(causes: Result, others: _Others, known: float, mine: Sequence[Cause]
     steps = others.unprofiled
     loads_data = any("loading_data" in cause.id for cause in mine)
     traced = [*map(_trust, _rows(causes, "trust"))]
-    machine = [] if any(one.check == MACHINE for one in traced) else of_machine(others.recordings)
+    made = {one.check for one in traced}
+    machine = [] if MACHINE in made else of_machine(others.recordings)
     return [
         *between_steps(steps),
         *growing_steps(steps),
-        *uneven_steps(steps, known, loads_data=loads_data),
+        *uneven_steps(steps, known, loads_data=loads_data, sizes_vary=SIZES in made),
         *machine,
         *traced,
         *of_late_rank(mine),

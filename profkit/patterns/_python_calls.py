@@ -223,8 +223,9 @@ def _innermost(sums: pd.DataFrame, least: float) -> pd.DataFrame:
     """Return those of at `least` this count that are as dense as anywhere, and nearly as many."""
     sums = sums[sums["count"] >= least]
     between_ns = sums["ns"] / sums["count"]
-    dense: pd.DataFrame = sums[between_ns <= (1 + _NEARLY) * between_ns.min()]
-    return dense.loc[dense["count"] >= (1 - _NEARLY) * dense["count"].max()]
+    sums = sums[between_ns <= (1 + _NEARLY) * between_ns.min()]
+    made: pd.DataFrame = sums[sums["count"] >= (1 - _NEARLY) * sums["count"].max()]
+    return made
 
 
 def contained(rows: pd.DataFrame, instants: "pd.Series[int]") -> NDArray[np.int64]:

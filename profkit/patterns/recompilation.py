@@ -13,18 +13,25 @@ from profkit.patterns.base import Match, Step, pattern
 from profkit.tables.python_frames import own_lines
 
 _CAUSE = r"^(?:gpu_idle\.)?compiler$"
-_FUNCTIONS = (
+COMPILES = (
     r"^torch/(?:_dynamo/(?:convert_frame|symbolic_convert|output_graph)"
     r"|_inductor/(?:compile_fx|compile_fx_ext|graph|scheduler|lowering|codegen/\w+)\.py"
     r"\(\d+\): (?!run|copy_misal)|_functorch/_aot_autograd/graph_compile)"
 )
-"""But for what calls compiled code, or waits for processes that would compile."""
+"""Functions of the compiler, but for what calls compiled code, or waits for processes that would
+compile."""
+
+ADVICE = (
+    "Mark sizes that vary: `torch.compile(dynamic=True)`, or "
+    "`torch._dynamo.mark_dynamic(tensor, dimension)`; "
+    '`TORCH_LOGS="recompiles"` shows what changed.'
+)
 
 
 @pattern(
     title="Recompilation in steps",
     source="https://docs.pytorch.org/docs/stable/torch.compiler_troubleshooting.html",
-    calls=_FUNCTIONS,
+    calls=COMPILES,
 )
 def match(
     python_calls: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step
@@ -35,9 +42,7 @@ def match(
         return None
     return Match(
         cause=spent.cause,
-        advice="Mark sizes that vary: `torch.compile(dynamic=True)`, or "
-        "`torch._dynamo.mark_dynamic(tensor, dimension)`; "
-        '`TORCH_LOGS="recompiles"` shows what changed.',
+        advice=ADVICE,
         gain_ns=spent.gain_ns,
         also=spent.also,
         place=spent.place,
@@ -55,7 +60,7 @@ def _called(
     python_calls: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step
 ) -> Spent | None:
     """Return the time in the compiler's functions, where a program calls them in Python."""
-    compiles = having(python_calls, _FUNCTIONS)
+    compiles = having(python_calls, COMPILES)
     if not compiles.any():
         return None
     calls = outermost(python_calls, compiles)

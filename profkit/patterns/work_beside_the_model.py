@@ -36,7 +36,7 @@ _OF_LISTS = (
 _MAKING = r"^aten::(?:lift_fresh|detach_|to|empty)$"
 """Operators of ``torch.tensor``."""
 _SELDOM = "Make this cheaper, or do it less often if not each step needs it"
-_ONCE = "Make this cheaper, or do it once, before the first request, if that is possible"
+_ONCE = "Make this cheaper, or do it once for all requests where it is the same for each"
 _INSTEAD = {"json": "Pass arrays as bytes, or through a faster library for JSON"}
 """What to do about packages of Python that are slow, by their names."""
 _OF_TRAINING = ("torch.optim.", "torch.nn.modules.", "torch.autograd.")

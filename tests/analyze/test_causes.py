@@ -739,6 +739,14 @@ def test_a_pattern_goes_before_the_call_if_it_knows_most_of_it():
     assert (row["title"], row["in_steps"]) == ("train.fit", "3 of 9")
 
 
+def test_a_compiler_at_work_in_some_steps_is_no_call_of_the_model():
+    called = "train.py(4): main;torch/nn/modules/module.py(9): _call_impl"
+    compiles = f"{called};torch/_dynamo/convert_frame.py(9): compile_inner"
+    (row,) = with_long_steps(["train.py(3): main", compiles, compiles])
+    assert (row["pattern"], row["title"]) == ("recompilation", "Recompilation in steps")
+    assert "dynamic=True" in row["advice"]
+
+
 def test_what_a_traced_step_shows_of_a_call_that_others_do_not_make_is_of_that():
     called = f"train.py(4): main;train.py(8): fit;{SAVES}"
     (row,) = with_long_steps(["train.py(3): main", called, called], traced=called)

@@ -10,18 +10,19 @@ from profkit.core.verdict import Action
 
 
 @pytest.mark.parametrize(
-    ("loads_data", "why"),
+    ("loads_data", "sizes_vary", "why"),
     [
-        (True, "the batches of several DataLoader workers come together"),
-        (False, "the program does more in some of them"),
+        (True, False, "or the batches of several DataLoader workers come together"),
+        (False, False, "or the program does more in some of them"),
+        (True, True, "than others, as the sizes of tensors are not the same in all of them"),
     ],
 )
-def test_workers_are_suspected_only_where_data_is_loaded(loads_data, why):
+def test_workers_are_suspected_only_where_data_is_loaded(loads_data, sizes_vary, why):
     table = Table(title="", columns=("mean_ns", "median_ns"), rows=((90e6, 20e6), (70e6, 20e6)))
     step = Metric(value=80e6, unit="ns", title=step_time_title(BASELINE, is_mean=True))
     steps = Result(metrics={"step_time_ns": step}, tables={"per_repeat": table})
-    (check,) = uneven_steps(steps, 0.0, loads_data=loads_data)
-    assert check.message.endswith(f"or {why}.")
+    (check,) = uneven_steps(steps, 0.0, loads_data=loads_data, sizes_vary=sizes_vary)
+    assert check.message.endswith(f"{why}.")
     assert "80 ms, and not the median, 20 ms" in check.message
 
 
@@ -29,7 +30,7 @@ def test_steps_of_which_many_are_faster_are_not_called_slower():
     table = Table(title="", columns=("mean_ns", "median_ns"), rows=((20e6, 90e6),))
     step = Metric(value=20e6, unit="ns", title=step_time_title(BASELINE, is_mean=True))
     steps = Result(metrics={"step_time_ns": step}, tables={"per_repeat": table})
-    (check,) = uneven_steps(steps, 0.0, loads_data=True)
+    (check,) = uneven_steps(steps, 0.0, loads_data=True, sizes_vary=False)
     assert check.message.endswith("the median, 90 ms: some are far faster than others.")
 
 
@@ -38,7 +39,7 @@ def test_uneven_steps_are_no_doubt_where_it_is_known_what_some_of_them_do(known,
     table = Table(title="", columns=("mean_ns", "median_ns"), rows=((100e6, 20e6),))
     step = Metric(value=100e6, unit="ns", title=step_time_title(BASELINE, is_mean=True))
     steps = Result(metrics={"step_time_ns": step}, tables={"per_repeat": table})
-    (check,) = uneven_steps(steps, known, loads_data=True)
+    (check,) = uneven_steps(steps, known, loads_data=True, sizes_vary=False)
     assert check.passed == passed
     assert check.message.endswith("as the program does more in some of them.") == passed
 

@@ -159,7 +159,7 @@ def test_the_forward_of_a_model_is_not_to_be_done_less_often():
     ("called", "advice"),
     [
         ("json/__init__.py(231): dumps", "Pass arrays as bytes, or through a faster library"),
-        ("csv.py(9): writerow", "Make this cheaper, or do it once, before the first"),
+        ("csv.py(9): writerow", "Make this cheaper, or do it once for all requests"),
     ],
 )
 def test_work_beside_the_model_names_what_has_most_of_its_time(called, advice):
@@ -247,13 +247,19 @@ def test_a_sparse_table_keeps_an_optimizer_that_takes_its_gradients(optimizer, w
     assert words in match.advice
 
 
+def test_a_model_that_is_made_in_each_request_is_to_be_kept():
+    (match,) = found(patterns()["deep_copies"], **examples("deep_copies").MADE)
+    assert match.advice.startswith("Make, load or copy the model once")
+    assert match.gain_ns == 80_000
+
+
 @pytest.mark.parametrize(
     ("name", "of_server", "of_training"),
     [
         ("deep_copies", "before the first request", "AveragedModel"),
         ("tokenizer_in_the_loop", "not written in Python", "dataset.map"),
         ("images_in_the_main_process", "a pool of processes", "num_workers"),
-        ("work_beside_the_model", "before the first request", "less often if not each step"),
+        ("work_beside_the_model", "once for all requests", "less often if not each step"),
     ],
 )
 def test_a_server_is_advised_as_one(name, of_server, of_training):

@@ -1,6 +1,7 @@
 """What the patterns find in the recording of one rank, whose rows carry what they are charged."""
 
 import json
+import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -26,11 +27,13 @@ from profkit.analyze.shared.calls_apart import CallApart
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.step_windows import filtered
 from profkit.core.verdict import TIME_SHARE, Confidence
-from profkit.patterns import patterns
+from profkit.patterns import patterns, recompilation
 from profkit.patterns.base import CAUSE_COLUMNS, CHARGED, Match, Pattern, Step, worthwhile
 from profkit.tables.tree_paths import SEPARATOR
 
 _PER_STEP = "calls_per_step"
+_RECOMPILATION = "recompilation"
+_COMPILES = re.compile(recompilation.COMPILES)
 _NS_PER_MS = 1e6
 _OPS = "cpu_ops"
 _MOSTLY = 0.5
@@ -205,13 +208,28 @@ def _with_seldom_calls(
         rows = [row for row in rows if row not in traced]
         if any(row["covered_ms"] >= _MOSTLY * made["covered_ms"] for row in inside):
             continue
-        made["title"] = apart.call or "Work"
+        if _compiles(apart):
+            if any(row["pattern"] == _RECOMPILATION for row in rows):
+                continue
+            pattern = patterns()[_RECOMPILATION]
+            made |= {"pattern": _RECOMPILATION, "title": pattern.title, "source": pattern.source}
+            made["advice"] = recompilation.ADVICE
+        else:
+            made["title"] = apart.call or "Work"
         named = [row for row in traced if row["pattern"] != _UNNAMED]
         if named:
             most = max(named, key=lambda row: float(row["covered_ms"]))
             made |= {key: most[key] for key in ("pattern", "title", "advice", "place", "source")}
         rows = [*(row for row in rows if row not in inside), made]
     return rows
+
+
+def _compiles(apart: CallApart) -> bool:
+    """Say whether most of what is called is the compiler at work."""
+    found = sum(
+        any(_COMPILES.match(frame) for frame in stack.split(SEPARATOR)) for stack in apart.stacks
+    )
+    return found > len(apart.stacks) / 2
 
 
 def _is_of(row: Mapping[str, Any], apart: CallApart) -> bool:

@@ -53,6 +53,7 @@ _OTHER_RUN = 0.5
 
 FAR_STEPS = "other steps"
 MACHINE = "machine"
+SIZES = "sizes"
 _MOST_QUEUED = 0.1
 _EVEN = 0.05
 _MANY_CALLS = 100
@@ -169,7 +170,7 @@ def _of_steps(seen: Seen) -> Iterator[Trust]:
             f"Traced step times vary by {variation:.0%}, as the sizes of their tensors do: where"
             " batches are padded, let those of like length be one batch."
         )
-        yield Trust(check="sizes", passed=False, message=message)
+        yield Trust(check=SIZES, passed=False, message=message)
     elif steps >= _FEWEST_COMPARED:
         by = f"{variation:.0%} (coefficient of variation){left_out}"
         yield Trust(check="variation", passed=is_steady, message=f"Traced step times vary by {by}.")

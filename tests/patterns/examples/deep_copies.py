@@ -1,6 +1,6 @@
 """Examples of `deep_copies`."""
 
-from tests.patterns.recorded import causes, python
+from tests.patterns.recorded import causes, op, python
 
 CALLED = "copy.py(128): deepcopy"
 
@@ -11,5 +11,18 @@ FOUND = {
 EXPECTED = ("gpu_idle.python", 80_000, "AveragedModel")
 PASSED = {
     "a copy of a file": {"python_calls": [python(0, 90_000, "shutil.py(200): copy")]},
+    "layers that training makes": {
+        "python_calls": [python(0, 90_000, "torch/nn/init.py(9): normal_")],
+        "causes": FOUND["causes"],
+        "cpu_ops": [op(0, "Optimizer.step#Adam.step")],
+    },
     "a busy GPU": {**FOUND, "causes": causes(("gpu_idle", 0.001, ""))},
+}
+MADE = {
+    "python_calls": [
+        python(0, 60_000, "torch/nn/modules/sparse.py(9): reset_parameters"),
+        python(60_000, 80_000, "torch/serialization.py(9): load"),
+    ],
+    "causes": FOUND["causes"],
+    "cpu_ops": [op(0, "aten::normal_")],
 }
