@@ -39,6 +39,12 @@ _ADVICE = (
 )
 """By cause, "" for the advice that it has anyway; of others nothing is said."""
 
+_OF_PATTERNS = {
+    "scalars_that_block": "Pass them as arguments of the kernel, or send all of them in one copy.",
+    "nearly_empty_gpu": "",
+}
+"""The same by pattern."""
+
 
 def named(causes: Sequence[Cause]) -> list[Cause]:
     """Return the causes without Python: what runs between launches is any code."""
@@ -73,7 +79,7 @@ def _in_general(action: Action) -> Action | None:
         title, advice = "GPU waits for the CPU to launch", _fewer_launches(action)
         return replace(action, title=title, advice=advice, source="", pattern="")
     advised = (advice for cause, advice in _ADVICE if cause.fullmatch(action.cause))
-    if (found := next(advised, None)) is None:
+    if (found := _OF_PATTERNS.get(action.pattern, next(advised, None))) is None:
         return None
     return replace(action, advice=found, source="", pattern="") if found else action
 

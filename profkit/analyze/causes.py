@@ -68,7 +68,7 @@ _OPS = Columns(
 )
 _KERNELS = Columns(
     "rank repeat device stream name kind start_ns end_ns correlation op step size_bytes copy_kind"
-    " graph collective module phase",
+    " grid block graph collective module phase",
     narrow="correlation op",
 )
 _CALLS = Columns(

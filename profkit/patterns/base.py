@@ -31,8 +31,8 @@ row's, so that sums over rows are bounds of what can be gained. In ``python_call
 in which the call was the innermost of its thread, without waiting and communication where no GPU
 works meanwhile, in ``processes`` that in which the program's
 thread waited for a core, or for other threads, inside operators. ``cpu_ops`` comes without its
-columns pid, external, forward_tid, sequence, inputs and self_ns, ``kernels`` without those of the
-launch and of the occupancy, ``python_calls`` without those calls that no pattern looks for
+columns pid, external, forward_tid, sequence, inputs and self_ns, ``kernels`` without registers,
+shared memory and occupancy, ``python_calls`` without those calls that no pattern looks for
 and that are none of the program's; what these are charged with is that of the call around them.
 ``padded_inputs`` and ``worker_samples`` are of the whole program, and of no step.
 

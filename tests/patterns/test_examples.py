@@ -247,6 +247,15 @@ def test_a_sparse_table_keeps_an_optimizer_that_takes_its_gradients(optimizer, w
     assert words in match.advice
 
 
+def test_a_kernel_of_pytorch_with_few_threads_needs_more_to_do():
+    (match,) = found(patterns()["nearly_empty_gpu"], **examples("nearly_empty_gpu").OF_PYTORCH)
+    # Of 80 multiprocessors, where their number is not known.
+    assert match.gain_ns == pytest.approx(1_000_000 * (1 - 1024 / (80 * 128)))
+    assert match.cause == "gpu_computing.aten::cumsum"
+    assert "2 blocks of 512 threads" in match.advice
+    assert "a larger batch" in match.advice
+
+
 def test_a_model_that_is_made_in_each_request_is_to_be_kept():
     (match,) = found(patterns()["deep_copies"], **examples("deep_copies").MADE)
     assert match.advice.startswith("Make, load or copy the model once")
