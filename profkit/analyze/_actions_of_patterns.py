@@ -48,7 +48,13 @@ def _with_known(row: Mapping[str, Any], causes: Sequence[Cause]) -> dict[str, An
     for cause, ms in json.loads(row["also"]).items():
         name = _known(cause, causes)
         also[name] = also.get(name, 0.0) + ms
-    return {**row, "cause": _known(row["cause"], causes), "also": also}
+    cause = _known(row["cause"], causes)
+    if row["cause"] == gpu.EXPOSED:
+        kinds = {one.id: one.ms_per_step for one in causes if one.id.startswith(f"{gpu.EXPOSED}.")}
+        own = float(row["covered_ms"]) - sum(also.values())
+        share = own / max(sum(kinds.values()), own)
+        also |= {name: ms * share for name, ms in kinds.items() if name != cause}
+    return {**row, "cause": cause, "also": also}
 
 
 def with_places_elsewhere(
@@ -184,7 +190,7 @@ def _known(cause: str, causes: Sequence[Cause]) -> str:
     """Return the id that a pattern names, or the nearest above it where it is too small for one.
 
     What the GPU does not wait for has no id below idle time: then it is none of its causes. Of
-    communication it is the kind that takes most.
+    communication it is the kind that takes most; the others have their part of it as well.
     """
     times = {known.id: known.ms_per_step for known in causes}
     above = [name for name in reversed(names.parts_of(cause)) if name in times]

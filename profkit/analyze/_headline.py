@@ -6,8 +6,8 @@ from profkit.analyze._cause_advice import operator_on_cpu
 from profkit.analyze._late_advice import late_place
 from profkit.analyze._uneven_steps import SLOW_STEPS
 from profkit.analyze.division import cpu, gpu, names
-from profkit.analyze.division.cpu_threads import BLOCKED, NOT_RECORDED, START_UP
-from profkit.analyze.division.details import IN_COMMUNICATION, LINE
+from profkit.analyze.division.cpu_threads import BLOCKED, NOT_RECORDED, PYTHON, START_UP
+from profkit.analyze.division.details import IN_COMMUNICATION, LINE, OTHER
 from profkit.analyze.division.phases import inside
 from profkit.analyze.division.thread_waits import IN_CALL, WAITING
 from profkit.core.formatting import milliseconds, without_arguments
@@ -35,7 +35,14 @@ def headline(limiter: Limiter, causes: Sequence[Cause], step_ms: float, per: str
         text = f"Unstable: {steps} of {milliseconds(step_ms)} ms vary. Rerun on an idle machine."
     elif top is None or (START_UP in top.id and top.ms_per_step < _TELLING * step_ms):
         of_what = "" if per == RECORDED else f" {per}"
-        text = f"Not enough recorded to say what limits {milliseconds(step_ms)} ms{of_what}."
+        time = f"{milliseconds(step_ms)} ms{of_what}"
+        known = _known(causes, step_ms)
+        text = (
+            f"Not enough recorded: of {time} {milliseconds(known.ms_per_step)} ms are "
+            f"{'in ' if BLOCKED in known.id.split('.') else ''}{names.lower(known.title)}."
+            if known
+            else f"Not enough recorded to say what limits {time}."
+        )
     elif limiter is Limiter.STRAGGLER:
         whom = late_place(top) or "other ranks in turn"
         text = f"Waiting {milliseconds(top.ms_per_step)} {whole} for {whom}."
@@ -138,6 +145,20 @@ def _largest(causes: Sequence[Cause], limiter: Limiter) -> Cause | None:
     first = max(calls, key=lambda cause: cause.ms_per_step)
     is_one = top.id.endswith(BLOCKED) and first.ms_per_step > _MOST * top.ms_per_step
     return first if is_one else top
+
+
+def _known(causes: Sequence[Cause], step_ms: float) -> Cause | None:
+    """Return the wait that is most of the time, if its name says for what."""
+    leaves = [
+        cause
+        for cause in causes
+        if not names.has_parts(cause.id, [other.id for other in causes])
+        and names.limiter(cause.id) is not Limiter.UNKNOWN
+        and cause.id.rpartition(".")[2] not in (PYTHON, OTHER)
+        and not cause.id.startswith((gpu.COMPUTING, cpu.COMPUTING))
+    ]
+    most = max(leaves, key=lambda cause: cause.ms_per_step, default=None)
+    return most if most and most.ms_per_step >= _MOST * step_ms else None
 
 
 def _because(cause: Cause) -> str:

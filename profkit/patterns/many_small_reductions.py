@@ -8,6 +8,7 @@ from profkit.patterns._rows import having, per_step
 from profkit.patterns.base import Match, Step, pattern
 
 _LEAST_CALLS = 16
+_SCALARS = 64
 _MOST_BYTES = 1 << 20
 
 
@@ -23,8 +24,9 @@ def match(
     causes: pd.DataFrame,
     step: Step,
 ) -> Match | None:
-    """Find sixteen or more all-reduces a step whose median size is under 1 MiB."""
+    """Find sixteen or more all-reduces a step, of more than scalars, of mostly less than 1 MiB."""
     calls = of_kind(collectives, "allreduce")
+    calls &= (collectives["size_bytes"] > _SCALARS).to_numpy(dtype=bool)
     sizes = collectives["size_bytes"][calls]
     if calls.sum() < _LEAST_CALLS * step.count or not 0 < sizes.median() < _MOST_BYTES:
         return None

@@ -165,6 +165,22 @@ def test_calls_that_block_limit_a_program_whose_gpu_was_not_recorded(freeing, st
     assert found.headline == headline
 
 
+@pytest.mark.parametrize(
+    ("cause", "said"),
+    [
+        ("loading_data", "of 100 ms per step 80 ms are loading_data."),
+        ("blocked.cudaFree", "of 100 ms per step 80 ms are in cudaFree."),
+        ("exposed_copies.HtoD_pageable", "of 100 ms per step 80 ms are HtoD_pageable."),
+        ("cpu_operators", "to say what limits 100 ms per step."),
+    ],
+)
+def test_too_short_a_recording_says_what_most_of_it_waits_for(cause, said):
+    few = ("steps", "false", "No step was marked.", " ".join((cause.split(".")[0], "python")))
+    found = on({cause: 80, "python": 20}, checks=[few])
+    assert found.limiter is Limiter.UNKNOWN
+    assert found.headline.endswith(said)
+
+
 def test_a_connection_that_starts_is_start_up_as_well():
     times = {"gpu_idle.python": 50, "exposed_communication.start_up": 15, "gpu_computing": 35}
     steps = ("steps", "false", "No step was marked.", "")
@@ -616,6 +632,14 @@ def test_stages_wait_for_one_that_works_longer(late, operation, limiter, gain):
     # Stages of equal work wait by the order of their micro-batches; of others nothing is known.
     is_balanced = late is not None and late["cpu_operators"] < 100
     assert ("ScheduleInterleaved1F1B" in first.advice) == is_balanced
+
+
+def test_what_shortens_all_communication_shortens_each_kind_of_it():
+    times = {"gpu_computing": 40, WAITING: 40, "exposed_communication.transfer": 20}
+    found = on(times, matches=[match("exposed_communication", 54, confidence="high")])
+    # It leaves a tenth of both.
+    assert found.actions[0].gain_ms == pytest.approx(54)
+    assert [action.pattern for action in found.actions] == ["name"]
 
 
 def test_what_is_sent_beside_matched_collectives_stays_what_it_is():

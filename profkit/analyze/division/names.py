@@ -70,7 +70,8 @@ def title(cause: str, label: str = "") -> str:
 def lower(title: str) -> str:
     """Return a title as it stands within a sentence."""
     first = title.split(" ", maxsplit=1)[0]
-    return title if first.isupper() or first == "Python" else title[:1].lower() + title[1:]
+    is_name = first == "Python" or not first[1:].islower()
+    return title if is_name else title[:1].lower() + title[1:]
 
 
 def parts_of(cause: str) -> tuple[str, ...]:
