@@ -739,6 +739,16 @@ def test_a_pattern_goes_before_the_call_if_it_knows_most_of_it():
     assert (row["title"], row["in_steps"]) == ("train.fit", "3 of 9")
 
 
+def test_a_barrier_in_some_steps_waits_for_what_another_rank_does():
+    waits = (
+        "train.py(4): main;torch/distributed/c10d_logger.py(83): wrapper"
+        ";torch/distributed/distributed_c10d.py(9): barrier;<built-in function wait>"
+    )
+    (row,) = with_long_steps(["train.py(3): main", waits, waits])
+    assert row["title"] == "torch.distributed.distributed_c10d.barrier"
+    assert row["advice"].startswith("It waits for other ranks: share out")
+
+
 def test_a_compiler_at_work_in_some_steps_is_no_call_of_the_model():
     called = "train.py(4): main;torch/nn/modules/module.py(9): _call_impl"
     compiles = f"{called};torch/_dynamo/convert_frame.py(9): compile_inner"

@@ -248,9 +248,13 @@ def _match(call: SeldomCall) -> Match:
         f"Calls of the model take {apart.model_share:.0%} of it: give it more inputs in each, as "
         "of several environments or requests at once. "
     )
+    waits = apart.call.startswith("torch.distributed.")
     return Match(
         cause=PYTHON,
-        advice=batches * (apart.model_share >= _MUCH)
+        advice="It waits for other ranks: share out among all ranks what one of them does then, as "
+        "evaluation or a checkpoint, or do it less often."
+        if waits
+        else batches * (apart.model_share >= _MUCH)
         + f"Do it less often, or make it cheaper{line}.",
         gain_ns=call.apart.spent_ns,
         place=call.apart.place,

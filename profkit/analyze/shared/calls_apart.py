@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 _RECORDS = "torch/profiler/"
 _BUILT_IN = "<built-in "
-_WRAPPERS = ("torch/utils/_contextlib.py", "torch/_compile.py", "torch/_dynamo/", "contextlib.py")
+_WRAPPERS = (
+    *("torch/utils/_contextlib.py", "torch/_compile.py", "torch/_dynamo/", "contextlib.py"),
+    "torch/distributed/c10d_logger.py",
+)
 _MODULE = "torch/nn/modules/module.py"
 _MODEL = "model(...)"
 PHASE = (
