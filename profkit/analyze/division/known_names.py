@@ -35,11 +35,14 @@ CALLING = (
     *(f"*::{before}{name}" for name in _COLLECTIVES for before in ("", "*_")),
 )
 """Operators of any library that communicate while the CPU is in them."""
-COMMUNICATES = (
+_COMMUNICATES = (
     "*torch/distributed/distributed_c10d.py(*",
     "*torch/distributed/_functional_collectives.py(*",
 )
-PYTHON_NAMES = (*STARTS_LOADING, *COLLECTS, *COMMUNICATES)
+_PICKLES = ("*torch/distributed/distributed_c10d.py(*): *object*",)
+"""Those of these that pickle objects, and call the ones that communicate."""
+
+PYTHON_NAMES = (*STARTS_LOADING, *COLLECTS, *_COMMUNICATES)
 """Python functions that are looked for."""
 WRAPPERS = (*CALLING, "DistributedDataParallel*", "*c10d_functional*")
 
@@ -49,3 +52,8 @@ def computes(ops: pd.DataFrame) -> NDArray[np.bool_]:
     other = matching(ops["name"], (*COMMUNICATING, *WRAPPERS, *LOADING))
     works = (ops["kind"] == "operator").to_numpy() | matching(ops["name"], COMPILED)
     return works & ~other
+
+
+def communicates(functions: "pd.Series[str]") -> NDArray[np.bool_]:
+    """Tell which Python functions communicate, and pickle nothing for that."""
+    return matching(functions, _COMMUNICATES) & ~matching(functions, _PICKLES)

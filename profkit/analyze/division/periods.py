@@ -194,7 +194,8 @@ def _without_the_end(rows: pd.DataFrame, *recorded: "pd.Series[int]") -> pd.Data
 def _one_off(rows: pd.DataFrame, usual_ns: float) -> list[int]:
     """Return the first steps that take much longer than those that follow, in the median.
 
-    Not where most of these take as long: every fourth step of a program may be a short one.
+    Not where most of these take as long: every fourth step of a program may be a short one. Nor
+    where a single step would be left of several that are shorter and shorter, as by their batches.
     """
     lengths = (rows["end_ns"] - rows["start_ns"]).groupby(rows["step"], observed=True).max()
     times = lengths.to_numpy(np.int64)
@@ -205,4 +206,5 @@ def _one_off(rows: pd.DataFrame, usual_ns: float) -> list[int]:
         if times[first] <= _ONE_OFF * usual or alike.mean() > _MOSTLY:
             break
         first += 1
-    return [int(step) for step in lengths.index[:first]]
+    is_one_left = first > 1 and len(times) - first == 1
+    return [] if is_one_left else [int(step) for step in lengths.index[:first]]

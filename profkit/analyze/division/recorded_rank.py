@@ -17,11 +17,11 @@ from profkit.analyze.division.known_names import (
     CALLING,
     COLLECTING,
     COLLECTS,
-    COMMUNICATES,
     COMMUNICATING,
     LOADING,
     STARTS_LOADING,
     WORKERS_LOAD,
+    communicates,
     computes,
 )
 from profkit.analyze.division.partition import alone, crossing, spans_of, union_of_rows
@@ -325,7 +325,7 @@ class RecordedRank:
         if not self.works.any():
             return self.held_up
         on_main = (self.python["tid"] == self.main).to_numpy()
-        called = spans_of(self.python[on_main & matching(self.python["name"], COMMUNICATES)])
+        called = spans_of(self.python[on_main & communicates(self.python["name"])])
         calls = (self.ranges(COMMUNICATING), self.ranges(CALLING, self.main), called)
         return intervals.union(np.concatenate(calls))
 

@@ -60,6 +60,7 @@ def test_first_steps_that_take_as_long_count_where_few_remain(lengths, counted):
         ((900, 300, 310), None, [0]),
         ((900, 650, 300, 310), None, [0, 1]),
         ((900, 300), None, [0]),
+        ((510, 300, 59), None, []),  # each has another size
         ((192, 188, 41), None, []),  # it is the short step that differs
         ((192, 41, 40), None, [0]),
         ((192, 41, 40), 180, []),
