@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from profkit.analyze._blocked_advice import at_place, blocked, not_started, not_started_title
 from profkit.analyze._communication_advice import less_communication
-from profkit.analyze._late_advice import late_advice, late_title
+from profkit.analyze._late_advice import MUTUAL, late_advice, late_title
 from profkit.analyze.division.details import (
     IN_COMMUNICATION,
     IN_OPERATORS,
@@ -375,7 +375,7 @@ def actions(causes: Iterable[Cause], explained: frozenset[str]) -> Iterator[Acti
             advice=rule.advice(cause),
             gain_ms=cause.gain_ms,
             place=cause.place,
-            confidence=rule.confidence,
+            confidence=Confidence.LOW if MUTUAL in cause.evidence else rule.confidence,
             source=rule.source,
             evidence=cause.evidence,
         )

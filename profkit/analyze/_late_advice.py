@@ -11,6 +11,25 @@ ALSO = "also_late"
 IN_ONE_OF = "in_one_of_steps"
 """Evidence on what is mostly so in a single step: of how many."""
 
+MUTUAL = "is_mutual"
+"""Evidence on two ranks that wait for each other: maybe by chance, as none is the late one."""
+
+REMEDY = "late_remedy"
+"""Evidence on a late rank: what to do about that which makes it late."""
+
+_REMEDIES = (
+    ("loading_data", "Load there in workers (`num_workers`), or share out equally what is read."),
+    (
+        "waiting_for_thread",
+        "Move that work to a process (`multiprocessing`), or let it sleep between its pieces.",
+    ),
+    (
+        "garbage_collection",
+        "Collect at the same step on all ranks: `gc.disable()`, and `gc.collect()` every 1,000.",
+    ),
+)
+"""By a part of the id of a cause."""
+
 _NOT_STARTED = names.lower(names.title(f"{gpu.IDLE}.not_started"))
 _MOST = 0.5
 _MUCH = 0.1
@@ -28,11 +47,16 @@ def of_late_rank(causes: Iterable[Cause]) -> Iterator[Trust]:
             yield Trust(check="late rank", passed=False, message=message)
 
 
+def remedy(cause: str) -> str:
+    """Return what to do about what makes a rank late, by the id of that; "" if that says it all."""
+    return next((text for part, text in _REMEDIES if part in cause.split(".")), "")
+
+
 def late_rank(waiting: Cause) -> int | None:
     """Return the rank that comes last for most of the time; None if ranks do so in turn."""
     late = waiting.evidence.get("late_rank")
     is_mostly = float(waiting.evidence.get("waiting_for_it_share", 1.0)) >= _MOST
-    is_one = is_mostly and not waiting.evidence.get("is_mutual")
+    is_one = is_mostly and not waiting.evidence.get(MUTUAL)
     return int(late) if is_one and late is not None else None
 
 
@@ -63,11 +87,11 @@ def late_advice(cause: Cause) -> str:
         first = f"Fix {late} first{f': {did}{same}' if did else ''}."
         if host := cause.evidence.get("late_host"):
             return f"{first} Host {host}: {cause.evidence['late_ranks_of_host']}."
-        return first
+        return " ".join(filter(None, (first, str(cause.evidence.get(REMEDY, "")))))
     share = f"{float(cause.evidence.get('waiting_for_it_share', 0.0)):.0%}"
     rank, did = cause.evidence.get("late_rank"), str(cause.evidence.get("late_because", ""))
     known = f"rank {rank} has {did}" if did[:1].isdigit() else ""
-    if cause.evidence.get("is_mutual"):
+    if cause.evidence.get(MUTUAL):
         why = (
             ": see with `nvidia-smi` whether another program has the GPU"
             if _NOT_STARTED in did

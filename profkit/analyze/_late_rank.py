@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from profkit.analyze._compared_ranks import WAITING, Compared
-from profkit.analyze._late_advice import ALSO, IN_ONE_OF, late_rank
+from profkit.analyze._late_advice import ALSO, IN_ONE_OF, MUTUAL, REMEDY, late_rank, remedy
 from profkit.analyze.division import gpu, names
 from profkit.analyze.division.cpu_threads import BLOCKED, NOT_RECORDED, PYTHON
 from profkit.analyze.division.details import OTHER
@@ -69,7 +69,7 @@ def with_late_rank(
             did += f", mostly in 1 of {of_steps} steps" if of_steps else ""
             more = _for_each_other(cause, theirs, rank) or _also_late(cause, rows, int(late))
             more |= {"late_because": did or _begun_late(int(late), known, alone=ALSO not in more)}
-            more |= _late_host(int(late), known.stragglers)
+            more |= _late_host(int(late), known.stragglers) | {REMEDY: remedy(of)}
             if of_steps := of_steps or known.mostly_in_one_of(WAITING, rank, int(late)):
                 more |= {IN_ONE_OF: of_steps}
             cause = replace(cause, evidence=cause.evidence | more)  # noqa: PLW2901
@@ -165,7 +165,7 @@ def _for_each_other(waiting: Cause, theirs: Iterable[Mapping[str, Any]], rank: i
         if evidence.get("late_rank") == rank and row["ms_per_step"] >= least_ms:
             of_both = waiting.ms_per_step + row["ms_per_step"]
             return {
-                "is_mutual": 1,
+                MUTUAL: 1,
                 "waiting_for_it_share": round(waiting.ms_per_step / of_both, 3),
             }
     return {}

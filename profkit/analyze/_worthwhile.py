@@ -95,7 +95,7 @@ def in_order(worth: Sequence[Action], limiter: Limiter) -> list[Action]:
         of_action = names.limiter(action.cause)
         # Waiting for ranks and what follows are one communication.
         is_same = of_action is limiter or {of_action, limiter} == _OF_RANKS
-        is_on = waits and is_same and action.gain_ms >= least
+        is_on = waits and is_same and likely_ms(action) >= least
         return (not is_on, -likely_ms(action))
 
     ordered = sorted(worth, key=order)
