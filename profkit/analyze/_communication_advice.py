@@ -81,6 +81,9 @@ _OF_SCALARS = (
 _OF_BUFFERS = "Send it less often: of equal buffers with DDP `broadcast_buffers=False`."
 _OF_BARRIERS = "Take barriers out of the step: collectives wait for one another already."
 
+_MANY_CALLS = 8
+"""In a step, outside of backward, of messages of unknown size that are read as numbers."""
+
 _BY_MARKS = " (a loop without an optimizer marks its steps with `profkit.step()`)"
 _SHARDING = ("FSDP", "ZeRO")
 _OF_SHARDED = ("allgather", "reduce_scatter")
@@ -127,7 +130,10 @@ def less_communication(cause: Cause) -> str:
             f"Most of it is waiting, as a call of the same size takes {fastest} ms at best: see "
             "on all ranks which comes late, and what holds it up."
         )
-    if 0 <= (sent := int(cause.evidence.get("message_bytes", -1))) < _SMALL_BYTES:
+    sent = int(cause.evidence.get("message_bytes", -1))
+    if sent < 0 and float(cause.evidence.get("calls_per_step", 0.0)) >= _MANY_CALLS:
+        return _OF_SCALARS
+    if 0 <= sent < _SMALL_BYTES:
         if sent <= _SCALAR_BYTES:
             return _OF_SCALARS
         return (

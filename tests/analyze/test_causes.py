@@ -1294,6 +1294,31 @@ def test_exposed_communication_says_what_most_of_it_is(phase, operation, evidenc
     assert exposed == evidence | {"on_cpu": 1, "library": library}
 
 
+@pytest.mark.parametrize(("phase", "read", "count"), [
+    ("forward", "aten::item", 3), ("forward", "aten::mul", None), ("backward", "aten::item", None),
+])  # fmt: skip
+def test_calls_outside_of_backward_whose_results_are_read_as_numbers_are_counted(
+    phase, read, count
+):
+    ops = [op(9, 0, 100)]
+    for number, start in enumerate((200, 400, 600)):
+        ops += [
+            op(10 + number, start, start + 10, "c10d::allreduce_", phase=phase),
+            op(20 + number, start + 10, start + 90, "gloo:all_reduce", tid=BACKWARD,
+               kind="annotation"),
+            op(30 + number, start + 100, start + 110, read, phase=phase),
+        ]  # fmt: skip
+    rows = []
+    for number, start in enumerate((200, 400, 600)):
+        row = at(start, start + 90, kind="host", operation="allreduce", group="g", group_size=2)
+        del row["tid"]
+        rows.append(row | {"collective": number, "sequence": -1, "op": -1, "size_bytes": -1,
+                           "call_ns": row["start_ns"]})  # fmt: skip
+    found = tree(divided(steps=[step(0, 1000)], cpu_ops=ops, collectives=rows))
+    evidence = json.loads(found["exposed_communication.waiting_or_transfer"]["evidence"])
+    assert evidence.get("calls_per_step") == count
+
+
 @pytest.mark.parametrize(
     ("function", "inside", "computed"),
     [

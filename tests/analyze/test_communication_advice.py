@@ -42,6 +42,12 @@ def test_single_numbers_are_to_be_sent_together():
     assert "fewer and larger" in advice(**sent | {"message_bytes": 4096})
 
 
+@pytest.mark.parametrize(("calls", "are_numbers"), [(40.0, True), (2.0, False)])
+def test_many_calls_that_are_read_as_numbers_send_these_whatever_their_size(calls, are_numbers):
+    given = advice(operation="allreduce", operation_share=0.9, calls_per_step=calls)
+    assert given.startswith("Single numbers") == are_numbers
+
+
 def test_it_is_for_any_operation_where_none_takes_most():
     mixed = advice(operation="alltoall", operation_share=0.4)
     assert mixed == advice() == advice(operation="scatter", operation_share=1.0)

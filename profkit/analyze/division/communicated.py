@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 
+from profkit.analyze.division.known_names import CALLING
 from profkit.analyze.division.partition import spans_of, union_of_rows
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import intervals
@@ -17,6 +18,7 @@ COLUMNS = ("kind", "operation", "group", "size_bytes", "dtype", "start_ns", "end
 _SIZE = "size_bytes"
 _ALIKE = ("operation", "group", _SIZE, "dtype")
 _MOSTLY = 0.5
+_NUMBERS = 2
 _FEWEST = 3
 """Calls alike of which the fastest says what the others could take."""
 _OF_TRAINING = ("backward", "optimizer")
@@ -54,8 +56,16 @@ def communicated(rank: RecordedRank, rows: pd.DataFrame, spans: Intervals) -> Ev
         **({"on_cpu": 1} if exposed[is_on_cpu].sum() > _MOSTLY * exposed.sum() else {}),
         **({"program": "inference"} if len(ops) and not trains.any() else {}),
         **({"library": _library(rank)} if len(ops) else {}),
+        **_of_numbers(ops),
         **_of_messages(rows, exposed),
     }
+
+
+def _of_numbers(ops: pd.DataFrame) -> Evidence:
+    """Return how many calls there are outside of backward, if what they send is read as numbers."""
+    own = matching(ops["name"], CALLING) & (ops["phase"] != "backward").to_numpy()
+    numbers = int(matching(ops["name"], ("aten::item",)).sum())
+    return {"calls": int(own.sum())} if 0 < own.sum() <= _NUMBERS * numbers else {}
 
 
 def _library(rank: RecordedRank) -> str:
