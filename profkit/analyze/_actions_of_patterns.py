@@ -21,6 +21,7 @@ _OF_IDLE_MACHINES: tuple[str, ...] = ("idle_cores",)
 _OF_THE_STEP = ("short_kernels",)
 """Patterns that no line of their cause is the place of."""
 _OF_DATA = ("padded_batches",)
+_OF_BYTES = ("fp32_reductions",)
 
 
 def fitting(
@@ -28,9 +29,12 @@ def fitting(
 ) -> list[dict[str, Any]]:
     """Return the matches without advice that a busy machine makes wrong: others need the cores.
 
-    And without what is in the data of a rank that waits for one with more to do.
+    And without what is in the data of a rank that waits for one with more to do, or in the bytes of
+    messages which may wait for a rank that was not recorded.
     """
     unfit = _OF_IDLE_MACHINES if MACHINE in failed else ()
+    if "ranks" in failed:
+        unfit += _OF_BYTES
     if any("flops_ratio" in cause.evidence for cause in mine):
         unfit += _OF_DATA
     return [row for row in matches if row["pattern"] not in unfit]

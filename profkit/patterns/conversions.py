@@ -17,6 +17,7 @@ from profkit.patterns._shapes import listed, shape
 from profkit.patterns.base import Match, Step, pattern
 
 _FLOATS = frozenset({"float", "double", "c10::BFloat16", "c10::Half"})
+_NARROW = frozenset({"bfloat16", "float16"})
 _PRODUCTS = r"^aten::(?:linear|matmul|(?:add|badd)?b?mm|conv\w+|scaled_dot_product_attention)$"
 _BACKWARD = r"^autograd::engine::evaluate_function"
 _OPTIMIZER = r"^Optimizer\.step#"
@@ -26,12 +27,19 @@ _OPTIMIZER = r"^Optimizer\.step#"
     title="Conversions of data types",
     source="https://docs.pytorch.org/docs/stable/amp.html",
 )
-def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
-    """Find copies from one floating-point type to another."""
+def match(
+    cpu_ops: pd.DataFrame, kernels: pd.DataFrame, collectives: pd.DataFrame, step: Step
+) -> Match | None:
+    """Find copies from one floating-point type to another.
+
+    Not of the buckets in which gradients are sent: a hook converts them, so that less is sent.
+    """
     copies = having(cpu_ops, r"^aten::copy_$")
     copies &= fitting(cpu_ops, "input_types", _converts)
     # Numbers of Python become tensors of the other operand's type, as in an optimizer's step.
     copies &= fitting(cpu_ops, "input_shapes", lambda text: not text or bool(shape(text)))
+    if fitting(collectives, "dtype", _NARROW.__contains__).any():
+        copies &= ~fitting(cpu_ops, "input_shapes", lambda text: len(shape(text)) == 1)
     if not copies.any():
         return None
     types = cpu_ops["input_types"][copies].astype(object)

@@ -635,6 +635,15 @@ def test_stages_wait_for_one_that_works_longer(late, operation, limiter, gain):
     assert ("ScheduleInterleaved1F1B" in first.advice) == is_balanced
 
 
+@pytest.mark.parametrize(("recorded", "count"), [("true", 1), ("false", 0)])
+def test_bytes_are_no_matter_while_a_rank_that_may_be_waited_for_is_missing(recorded, count):
+    times = {"gpu_computing": 40, "exposed_communication.transfer": 60}
+    bytes_in_fp32 = ("fp32_reductions", *match("exposed_communication.transfer", 30)[1:])
+    ranks = ("ranks", recorded, "2 of 3 ranks recorded.", "")
+    found = on(times, matches=[bytes_in_fp32], checks=[ranks])
+    assert [one.pattern for one in found.actions].count("fp32_reductions") == count
+
+
 def test_what_shortens_all_communication_shortens_each_kind_of_it():
     times = {"gpu_computing": 40, WAITING: 40, "exposed_communication.transfer": 20}
     found = on(times, matches=[match("exposed_communication", 54, confidence="high")])
