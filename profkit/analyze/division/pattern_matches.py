@@ -303,7 +303,9 @@ def _given(
         for name, rows in tables.items()
     }
     timeless = {name: of_rank(rank.where, known[name]) for name in _TIMELESS}
-    return {**known, **inside, **timeless}
+    looks = rank.threads["time_ns"].between(first, last)
+    threads = {"python_threads": filtered(rank.threads, looks)}
+    return {**known, **inside, **timeless, **threads}
 
 
 def _working(rank: RecordedRank, time: Partition) -> Intervals:
