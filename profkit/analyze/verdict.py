@@ -247,7 +247,7 @@ def _checks(causes: Result, others: _Others, known: float, mine: Sequence[Cause]
     machine = [] if MACHINE in made else of_machine(others.recordings)
     return [
         *between_steps(steps),
-        *growing_steps(steps),
+        *growing_steps(steps, _rows(causes, "matches")),
         *uneven_steps(steps, known, loads_data=loads_data, sizes_vary=SIZES in made),
         *machine,
         *traced,

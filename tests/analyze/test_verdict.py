@@ -338,16 +338,17 @@ GROWTH = Finding(
 )
 
 
-def test_steps_that_grow_are_said_before_all_but_the_time_between_steps():
+@pytest.mark.parametrize(("pattern", "is_known"), [("name", False), ("growing_cache", True)])
+def test_steps_that_grow_are_said_first_and_are_no_doubt_where_it_is_known_why(pattern, is_known):
     metrics = {"step_time_ns": Metric(value=80e6, unit="ns", title="")}
     few = ("steps", "false", "1 steady step.", "")
     found = judged(
-        causes=causes({"python": 100}, checks=[few]),
+        causes=causes({"python": 100}, checks=[few], matches=[(pattern, *match("python", 40)[1:])]),
         steps=Result(metrics=metrics, findings=(GROWTH,)),
         unprofiled=[{"step": 0}],
     )
     said = [(check.check, check.passed, check.message) for check in found.trust]
-    assert said[0] == ("growing steps", False, "Steps grow. Record later steps.")
+    assert said[0] == ("growing steps", is_known, "Steps grow. Record later steps.")
     assert [check for check, *_ in said] == ["growing steps", "steps"]
 
 
