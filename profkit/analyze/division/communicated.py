@@ -5,7 +5,7 @@ import pandas as pd
 
 from profkit.analyze.division.known_names import CALLING
 from profkit.analyze.division.partition import spans_of, union_of_rows
-from profkit.analyze.division.recorded_rank import RecordedRank
+from profkit.analyze.division.recorded_rank import STARTING_NS, RecordedRank
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.glob_match import categorical, matching, texts
 from profkit.analyze.shared.intervals import Intervals
@@ -19,6 +19,7 @@ _SIZE = "size_bytes"
 _ALIKE = ("operation", "group", _SIZE, "dtype")
 _MOSTLY = 0.5
 _NUMBERS = 2
+_FAR_LONGER = 20
 _FEWEST = 3
 """Calls alike of which the fastest says what the others could take."""
 _OF_TRAINING = ("backward", "optimizer")
@@ -35,6 +36,22 @@ NO_LIBRARY = "none"
 def on_gpu(rank: RecordedRank) -> Intervals:
     """Return the time of a rank in kernels of communication, as a union."""
     return union_of_rows(rank.kernels, (rank.kernels["kind"] == "communication").to_numpy())
+
+
+def connecting(rank: RecordedRank) -> Intervals:
+    """Return the first communication kernel where it takes far longer than the others: a start.
+
+    None in a later step than the first, before which ranks have communicated already.
+    """
+    rows = np.flatnonzero((rank.kernels["kind"] == "communication").to_numpy())
+    is_later = bool((rank.periods["step"] > 0).any())
+    if len(rank.periods) > 1 or is_later or len(rows) < _FEWEST:
+        return intervals.nothing()
+    spans = rank.kernel_spans[rows]
+    length = spans[:, 1] - spans[:, 0]
+    first = int(spans[:, 0].argmin())
+    is_start = length[first] > max(STARTING_NS, _FAR_LONGER * int(np.median(length)))
+    return spans[first : first + 1] if is_start else intervals.nothing()
 
 
 def communicated(rank: RecordedRank, rows: pd.DataFrame, spans: Intervals) -> Evidence:

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from profkit.analyze._gaps import Gaps, gaps, with_edges
 from profkit.analyze.division import cpu_threads
-from profkit.analyze.division.communicated import on_gpu
+from profkit.analyze.division.communicated import connecting, on_gpu
 from profkit.analyze.division.copies import MIGRATIONS
 from profkit.analyze.division.late_launches import covered_by_launching
 from profkit.analyze.division.partition import Partition
@@ -41,7 +41,7 @@ def divide(rank: RecordedRank) -> Partition:
 
 
 def _divide_communication(rank: RecordedRank, time: Partition, spans: Intervals) -> None:
-    starting = intervals.intersection(spans, rank.connecting)
+    starting = intervals.intersection(spans, connecting(rank))
     time.take(f"{EXPOSED}.{cpu_threads.START_UP}", starting)
     exposed = intervals.intersection(time.left, spans)
     if covered := covered_by_launching(rank, exposed):

@@ -36,9 +36,9 @@ from profkit.analyze.shared.large_table import tidy
 from profkit.analyze.shared.launch_calls import launches
 from profkit.tables.kernel_names import readable
 
-_STARTING_NS = 1_000_000
-_FAR_LONGER = 20
-_FEW = 3
+STARTING_NS = 1_000_000
+"""What takes longer may be a start."""
+
 _EXCERPT = 0.1
 _ROWS_AT_ONCE = 1 << 18
 
@@ -235,7 +235,7 @@ class RecordedRank:
             return np.zeros(len(self.calls), dtype=np.bool_)
         length = (self.calls["end_ns"] - self.calls["start_ns"]).to_numpy(np.int64)
         starts = may_be_start(self.calls, self.kernels, self.launched["call"].to_numpy(np.int64))
-        return np.asarray(self.blocked & starts & (length >= _STARTING_NS))
+        return np.asarray(self.blocked & starts & (length >= STARTING_NS))
 
     @cached_property
     def launching_ns(self) -> tuple[int, int]:
@@ -273,22 +273,6 @@ class RecordedRank:
         least = intervals.intersection(windows, intervals.union(np.concatenate(nothing + works)))
         blocked = intervals.union(np.concatenate(nothing + waits))
         return intervals.total(least), intervals.total(intervals.difference(windows, blocked))
-
-    @cached_property
-    def connecting(self) -> Intervals:
-        """The first communication kernel where it takes far longer than the others: a start.
-
-        None in a later step than the first, before which ranks have communicated already.
-        """
-        rows = np.flatnonzero((self.kernels["kind"] == "communication").to_numpy())
-        is_later = bool((self.periods["step"] > 0).any())
-        if len(self.periods) > 1 or is_later or len(rows) < _FEW:
-            return intervals.nothing()
-        spans = self.kernel_spans[rows]
-        length = spans[:, 1] - spans[:, 0]
-        first = int(spans[:, 0].argmin())
-        is_start = length[first] > max(_STARTING_NS, _FAR_LONGER * int(np.median(length)))
-        return spans[first : first + 1] if is_start else intervals.nothing()
 
     @cached_property
     def call_spans(self) -> Intervals:
