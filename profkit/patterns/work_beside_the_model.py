@@ -108,13 +108,20 @@ def match(
 
 
 def _mostly_in(python_calls: pd.DataFrame, at_place: Chosen) -> str:
-    """Return what the program calls at a place that has most of the time there, "" for none."""
+    """Return what the program calls at a place that has most of the time there, "" for none.
+
+    That is a function, or else the package of several.
+    """
     inside = within(python_calls, python_calls[at_place])
-    time_ns = python_calls[CHARGED][inside].groupby(called_functions(python_calls)[inside]).sum()
-    most = str(time_ns.idxmax())
-    is_named = time_ns[most] > _MOSTLY * time_ns.sum() and "<" not in most
-    is_named &= not most.startswith(_OF_TRAINING)
-    return most if is_named else ""
+    called = called_functions(python_calls)[inside]
+    packages = [str(name).partition(".")[0] if "." in str(name) else "" for name in called]
+    for names in (called, np.array(packages, dtype=object)):
+        time_ns = python_calls[CHARGED][inside].groupby(names).sum()
+        most = str(time_ns.idxmax())
+        is_named = time_ns[most] > _MOSTLY * time_ns.sum() and "<" not in most
+        if is_named and most != "torch" and not most.startswith(_OF_TRAINING):
+            return most
+    return ""
 
 
 def _cheaper(most: str, is_training: bool) -> str:

@@ -53,6 +53,11 @@ SLEEPS = (
 """Functions that wait, with no need of a core, for time, network or processes."""
 
 
+_WRAPPER = re.compile(
+    r": (?:_?wrapper|wrapped|wrapped_func|inner|inner_f|decorated|decorate_context|new_func)$"
+)
+"""Functions that decorators put around others."""
+
 _WAITS = re.compile(
     r"$|<built-in \w+ (?:acquire|__enter__|sleep|select|poll|read|recv\w*|_?accept|get|wait\w*)\b"
 )
@@ -131,14 +136,20 @@ def known_as(frame: str) -> str:
     return ".".join(filter(None, found.groups())).replace("/__init__", "").replace("/", ".")
 
 
+def _is_wrapper(frame: str) -> bool:
+    return _WRAPPER.search(frame) is not None
+
+
 def _climbed(
     python_calls: pd.DataFrame, chosen: NDArray[np.bool_] | None = None
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Yield the rows of the program's frame around each call and of what that called, -1: none.
 
+    What that called is no function that a decorator puts around another one, if that was recorded.
     Some calls at a time: the rows of all of them take more memory than the table.
     """
     names = python_calls["name"].astype("category").cat
+    wraps = np.array([*map(_is_wrapper, map(str, names.categories)), False])[names.codes.to_numpy()]
     skipped = np.array([*map(is_foreign, map(str, names.categories)), True])[names.codes.to_numpy()]
     skipped |= (python_calls["kind"] == "module").to_numpy()
     above = _callers(python_calls)
@@ -148,7 +159,8 @@ def _climbed(
         called = np.full(len(row), -1)
         climbing = np.arange(len(row))
         while len(climbing := climbing[skipped[row[climbing]]]):
-            called[climbing] = row[climbing]
+            passed = wraps[row[climbing]] & (called[climbing] >= 0)
+            called[climbing] = np.where(passed, called[climbing], row[climbing])
             row[climbing] = above(row[climbing])
             climbing = climbing[row[climbing] >= 0]
         yield row, called

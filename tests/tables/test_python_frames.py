@@ -58,6 +58,17 @@ def test_what_the_program_called_has_the_name_that_it_knows(inner, known_as):
     assert called_functions(frame("python_calls", calls)).tolist()[-1] == known_as
 
 
+def test_what_a_decorator_puts_around_a_function_is_not_what_is_called():
+    names = ["train.py(3): main", "sklearn/utils/_param.py(9): wrapper", "sklearn/m.py(1): score"]
+    calls = [
+        span(0, 9, call=number, caller=number - 1, name=name, kind="function")
+        for number, name in enumerate(names)
+    ]
+    assert called_functions(frame("python_calls", calls)).tolist()[-1] == "sklearn.m.score"
+    alone = called_functions(frame("python_calls", calls[:2])).tolist()
+    assert alone == ["", "sklearn.utils._param.wrapper"]
+
+
 def test_a_call_belongs_to_the_innermost_line_of_the_program_around_it():
     names = ["train.py(3): main", "copy.py(1): deepcopy", "torch/x.py(1): f", "torch/x.py(2): g"]
     callers = [-1, 0, 1, -1]
