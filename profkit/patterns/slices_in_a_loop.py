@@ -27,9 +27,9 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     forward = cpu_ops["op"].isin(cpu_ops["forward"][nodes]).to_numpy(bool)
     return Match(
         cause=cause(cpu_ops, chosen, kernels),
-        advice="The gradient of each `x[:, i]` is as large as `x`, and zero but for a part: take "
-        "all parts at once, `x.unbind(1)` or `x.split(...)`, whose gradients are joined once, or "
-        "compute without the loop.",
+        advice="The gradient of each `x[i]` or `x[:, i]` is as large as `x`, and zero but for a "
+        "part: take all parts at once, `x.unbind(dim)` or `x.split(...)`, whose gradients are "
+        "joined once, or compute without the loop.",
         gain_ns=gain_ns,
         place=place(cpu_ops, forward),
         confidence=Confidence.MEDIUM,

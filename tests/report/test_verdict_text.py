@@ -56,6 +56,22 @@ def test_limiter_bar_actions_and_trust_are_printed():
     ]
 
 
+def test_what_is_said_of_trust_ends_with_a_sentence_however_much_else_there_is():
+    (action,) = VERDICT.actions
+    long = Trust(
+        check="growing steps",
+        passed=False,
+        message="Steps grow from 68 ms to 188 ms over 17 unprofiled steps (medians of the first "
+        "and the last third): later steps cost more than those that were recorded, as where each "
+        "works on all data of the steps before it.",
+    )
+    memory = MemoryVerdict(headline="Memory grows.", advice=" ".join(["Keep no graph"] * 24) + ".")
+    action = replace(action, advice=" ".join(["Pass states on detached"] * 17) + ".")
+    found = lines(replace(VERDICT, actions=(action,), trust=(long,), memory=memory))
+    assert len(found) <= MOST_LINES
+    assert found[-1].endswith("first and the last third).")
+
+
 def test_no_advice_is_cut_off_within_brackets():
     advice = "Sort them (a sampler that sorts; of `Trainer` a setting), or pack several. Or not."
     (action,) = VERDICT.actions

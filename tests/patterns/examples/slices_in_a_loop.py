@@ -18,7 +18,7 @@ def sliced(count, charged_ns=20_000, node=NODE):
 
 
 FOUND = {"cpu_ops": sliced(10)}
-EXPECTED = ("cpu_operators.aten::fill_", 200_000, "`x.unbind(1)`")
+EXPECTED = ("cpu_operators.aten::fill_", 200_000, "`x.unbind(dim)`")
 PASSED = {
     "a few": {"cpu_ops": sliced(4, 100_000)},
     "little time": {"cpu_ops": sliced(10, 1_000)},
