@@ -198,25 +198,37 @@ def innermost_line(python_calls: pd.DataFrame, instants: "pd.Series[int]") -> Ch
     and nearly as many: where several lines call the same function, the one in that. If it calls a
     function that has nearly as many in several lines, it is the one with most of these.
     """
-    counts = contained(python_calls, instants)
-    lasted = (python_calls["end_ns"] - python_calls["start_ns"]).to_numpy(np.int64)
     names = python_calls["name"].astype(object).to_numpy()
     own = own_lines(python_calls) == names
-    rows = pd.DataFrame({"name": names, "count": counts, "ns": lasted})[own]
-    sums = _innermost(rows.groupby("name").sum(), least=max(len(instants), 1) / 2)
-    if sums.empty:
+    rows = python_calls[own][["name", "start_ns", "end_ns"]].astype({"name": str})
+    rows["function"] = rows["name"].map(lambda name: _LINE.sub("", name))
+    rows["count"] = contained(rows, instants)
+    rows["ns"] = rows["end_ns"] - rows["start_ns"]
+    least = max(len(instants), 1) / 2
+    lines = _innermost(_sums(rows, "name"), least)
+    if lines.empty:
         return np.zeros(len(names), dtype=bool)
-    line = str(sums["ns"].idxmin())
-    called = rows.assign(function=[_LINE.sub("", str(name)) for name in rows["name"]])
-    by_function = called.groupby("function")[["count", "ns"]].sum()
-    by_function = by_function[by_function["ns"] <= sums["ns"].min()].drop(
-        index=_LINE.sub("", line), errors="ignore"
-    )
-    inner = _innermost(by_function, least=(1 - _NEARLY) * float(sums["count"][line]))
+    line = str(lines["ns"].idxmin())
+    functions = _sums(rows, "function").drop(index=_LINE.sub("", line))
+    functions = functions[functions["ns"] <= lines["ns"].min()]
+    inner = _innermost(functions, (1 - _NEARLY) * float(lines["count"][line]))
     if len(inner):
-        inside = called[(called["function"] == inner["ns"].idxmin()).to_numpy()]
-        line = str(inside.groupby("name")["count"].sum().idxmax())
+        inside = rows[(rows["function"] == inner["ns"].idxmin()).to_numpy()]
+        inside = inside.sort_values("start_ns", kind="stable")
+        # Methods of several classes may have one name, and call each other.
+        is_around = (inside["start_ns"].shift(-1) < inside["end_ns"]).to_numpy()
+        line = str(inside[~is_around].groupby("name")["count"].sum().idxmax())
     return np.asarray(own & (names == line), dtype=np.bool_)
+
+
+def _sums(rows: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return count and ns by `column`, without calls in one that is the same there."""
+    ordered = rows.sort_values([column, "start_ns"], kind="stable")
+    ended = ordered.groupby(column)["end_ns"].cummax().shift(fill_value=0)
+    is_same = (ordered[column] == ordered[column].shift()).to_numpy()
+    is_inside = is_same & (ordered["start_ns"] < ended).to_numpy()
+    made: pd.DataFrame = ordered[~is_inside].groupby(column)[["count", "ns"]].sum()
+    return made
 
 
 def _innermost(sums: pd.DataFrame, least: float) -> pd.DataFrame:

@@ -301,8 +301,8 @@ def _trust(verdict: Verdict, width: int, most: int, *, in_short: bool) -> list[s
         # What has no short form is about the program, and not about how that was recorded.
         is_short = failed[0].check in _IN_SHORT
         first, colon, _ = _sentences(failed[0].message)[0].partition(": ")
-        said = f"{first}." if colon else first
-        doubt = f": {_in_short(failed)}." if is_short else f". {said}"
+        why = f"{first}." if colon else first
+        doubt = f": {_in_short(failed)}." if is_short else f". {why}"
         return _wrapped(f"{sure[:-1]}{doubt}", width)
     for count in range(len(seen), 0, -1):
         said = [sure, *(check.message for check in seen[:count])]

@@ -1045,6 +1045,12 @@ def test_a_loop_in_several_lines_has_one_of_these_and_not_the_line_that_calls_it
     calls = [python(0, 900_000, "model.py(8): forward"), *lines]
     (match,) = found(patterns()["short_operators"], cpu_ops=ops, python_calls=calls)
     assert match.place.endswith(": mean")
+    # Of two methods of one name it is the inner one.
+    calls = [row | {"name": row["name"].replace("mean", "forward")} for row in calls]
+    calls += [python(0, 900_000, "a.py(48): forward"), python(0, 900_000, "train.py(9): main")]
+    calls.sort(key=lambda row: (row["start_ns"], -row["end_ns"], "main" not in row["name"]))
+    (match,) = found(patterns()["short_operators"], cpu_ops=ops, python_calls=calls)
+    assert match.place in {f"a.py({line}): forward" for line in (21, 22, 23)}
 
 
 @pytest.mark.parametrize(("reads", "is_said"), [(3, False), (9, True)])
