@@ -73,7 +73,7 @@ def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Matc
         gain_ns = time(cpu_ops, inside(cpu_ops, beside))
     else:
         between = f", and Python between them takes {duration(between_ns / step.count)}"
-        advice = f"{_of_loops(cpu_ops, step)} {many}{between if between_ns else ''}."
+        advice = f"{_of_loops(cpu_ops, ~updating, step)} {many}{between if between_ns else ''}."
         of_python = {"python": between_ns}
     return Match(
         cause="cpu_operators",
@@ -89,8 +89,11 @@ def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Matc
     )
 
 
-def _of_loops(cpu_ops: pd.DataFrame, step: Step) -> str:
-    """Return what to do about a loop that calls the model, or operators, many times in a step."""
+def _of_loops(cpu_ops: pd.DataFrame, own: Chosen, step: Step) -> str:
+    """Return what to do about a loop that calls the model, or operators, many times in a step.
+
+    `own` are the operators outside of optimizers, which read numbers themselves.
+    """
     ranges = equal(cpu_ops, "kind", "annotation")
     calls, passes = (having(cpu_ops, name) & ranges for name in (_MODEL_CALLED, _BACKWARD))
     if (many := per_step(calls, step.count)) >= _MANY_CALLS:
@@ -112,7 +115,7 @@ def _of_loops(cpu_ops: pd.DataFrame, step: Step) -> str:
     is_written_out = all(having(cpu_ops, gate).any() for gate in _GATES)
     is_recurrent = is_written_out and not having(cpu_ops, _FUSED).any()
     layer = "use a fused layer such as `torch.nn.LSTM`, " if is_recurrent else ""
-    reads = per_step(having(cpu_ops, _READS), step.count)
+    reads = per_step(having(cpu_ops, _READS) & own, step.count)
     whole = f", without its {reads:,.0f} `.item()` per step" if reads >= _MANY_CALLS else ""
     return (
         "Put what a loop goes through, as time steps or samples, into one tensor and call each "

@@ -1,6 +1,6 @@
 """A server of asyncio that answers on an executor's thread, and goes on for as long as it may.
 
-With an argument it ends well at an interrupt.
+With ``well`` it ends well at an interrupt, with ``itself`` it answers in the loop's own thread.
 """
 
 import asyncio
@@ -20,7 +20,10 @@ def answered():
 
 async def answer(reader, writer):
     await reader.readline()
-    made = await asyncio.get_running_loop().run_in_executor(None, answered)
+    if "itself" in sys.argv:
+        made = answered()
+    else:
+        made = await asyncio.get_running_loop().run_in_executor(None, answered)
     writer.write(f"{made}\n".encode())
     await writer.drain()
     writer.close()
@@ -30,7 +33,7 @@ async def main():
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     stopped = asyncio.Event()
-    if sys.argv[1:]:
+    if "well" in sys.argv:
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stopped.set)
     # One that asks nothing: the end of the program cuts it off.
     waiting = await asyncio.open_connection("127.0.0.1", port)

@@ -245,7 +245,9 @@ class FollowedProcess:
             (self.spec.folder / ENDED_EARLY).touch()
             other_processes.wait_for_ranks(self.spec.folder)
         _after(_END_S if is_on_main else _END_BY_THREAD_S, self.exit_now, 0)
-        if not is_on_main:
+        if is_on_main:
+            _let_asyncio_be_silent()
+        else:
             _after(_ANSWER_S, _end_by_main_thread)
         # Before what is registered already: `multiprocessing` joins them.
         atexit.register(other_processes.end_children, self.spec.folder)
@@ -339,10 +341,14 @@ def _end_by_main_thread() -> None:
     if _has_own_interrupt():
         os.kill(os.getpid(), signal.SIGINT)
         return
-    # What asyncio says of the answers that this cuts off is no error of the program's.
-    logging.getLogger("asyncio").disabled = True
+    _let_asyncio_be_silent()
     main = ctypes.c_ulong(threading.main_thread().ident or 0)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(main, ctypes.py_object(SystemExit))
+
+
+def _let_asyncio_be_silent() -> None:
+    """Say nothing of the answers that the end cuts off: they are no error of the program's."""
+    logging.getLogger("asyncio").disabled = True
 
 
 def _has_own_interrupt() -> bool:

@@ -159,8 +159,9 @@ def test_a_rank_that_makes_no_step_ends_before_the_one_that_it_sends_to(followed
     assert "Error" not in made.result.stderr
 
 
-def test_a_server_is_ended_after_the_steps_asked_for_without_an_error(followed):
-    made = followed("python asking.py", stop_after=5)
+@pytest.mark.parametrize("answers", ["on an executor", "itself"])
+def test_a_server_is_ended_after_the_steps_asked_for_without_an_error(followed, answers):
+    made = followed(f"python asking.py {answers.split()[0]}", stop_after=5)
     assert (made.result.returncode, made.result.stderr, made.steps) == (0, "", [5])
 
 
