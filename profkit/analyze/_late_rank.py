@@ -69,7 +69,8 @@ def with_late_rank(
             did += f", mostly in 1 of {of_steps} steps" if of_steps else ""
             more = _for_each_other(cause, theirs, rank) or _also_late(cause, rows, int(late))
             more |= {"late_because": did or _begun_late(int(late), known, alone=ALSO not in more)}
-            more |= _late_host(int(late), known.stragglers) | {REMEDY: remedy(of)}
+            more |= _late_host(int(late), known.stragglers)
+            more |= {REMEDY: text} if (text := remedy(of)) else {}
             if of_steps := of_steps or known.mostly_in_one_of(WAITING, rank, int(late)):
                 more |= {IN_ONE_OF: of_steps}
             cause = replace(cause, evidence=cause.evidence | more)  # noqa: PLW2901
