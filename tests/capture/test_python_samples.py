@@ -55,7 +55,7 @@ def test_what_holds_the_interpreter_is_seen_and_not_only_what_lets_go_of_it(tmp_
 
     samples = PythonSamples()
     samples.begin()
-    while samples._looks < 60:
+    while samples._looks < 400:
         holds()
         lets_go()
     samples.end()
