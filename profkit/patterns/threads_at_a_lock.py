@@ -37,7 +37,7 @@ def match(
     at_once = min(waiting + 1, cores_of_a_rank(processes) or _CORES)
     return Match(
         cause=str(tops.sort_values("ms_per_step")["id"].iloc[-1]),
-        advice=f"{waiting:.0f} of its threads wait at {place} while one works: take the lock "
+        advice=f"{waiting:.0f} threads wait at {place} while one works: take the lock "
         "around nothing but what they share. What runs in C, as decoding and operators, runs at "
         "the same time on several cores.",
         gain_ns=step.ms * 1e6 * step.count * (1 - 1 / at_once),

@@ -22,7 +22,7 @@ FOUND = {
     "processes": [],
 }
 # Of two cores, as their number is not known, in a step of 1 ms.
-EXPECTED = ("python", 500_000, "3 of its threads wait at serve.py(45): handle while one works")
+EXPECTED = ("python", 500_000, "3 threads wait at serve.py(45): handle while one works")
 PASSED = {
     "a queue, as where no request comes": {**FOUND, "python_threads": looks(QUEUE)},
     "seldom": {**FOUND, "python_threads": [*looks(QUEUE), *looks(LOCK)[:6]]},
