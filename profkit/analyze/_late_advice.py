@@ -15,7 +15,7 @@ MUTUAL = "is_mutual"
 """Evidence on two ranks that wait for each other: maybe by chance, as none is the late one."""
 
 REMEDY = "late_remedy"
-"""Evidence on a late rank: what to do about that which makes it late."""
+"""Evidence on a late rank: what to do about it, where its cause has a remedy."""
 
 _REMEDIES = (
     ("loading_data", "Load there in workers (`num_workers`), or share out equally what is read."),

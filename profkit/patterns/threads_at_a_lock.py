@@ -7,10 +7,10 @@ import pandas as pd
 from profkit.core.verdict import Confidence
 from profkit.patterns._rows import cores_of_a_rank
 from profkit.patterns.base import Match, Step, pattern
-from profkit.tables.python_frames import is_foreign
+from profkit.tables.python_frames import ACQUIRES, is_foreign
 from profkit.tables.tree_paths import SEPARATOR
 
-_ACQUIRES = re.compile(r"<built-in (?:function|method) (?:acquire|__enter__)\b")
+_ACQUIRES = re.compile(ACQUIRES)
 _FEWEST = 1.0
 """Threads that wait at a time, in the mean: one that works is beside them."""
 

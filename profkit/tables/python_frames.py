@@ -52,6 +52,9 @@ SLEEPS = (
 )
 """Functions that wait, with no need of a core, for time, network or processes."""
 
+ACQUIRES = r"<built-in (?:function|method) (?:acquire|__enter__)\b"
+"""Functions that wait for a lock; a ``with`` calls ``__enter__``."""
+
 
 _WRAPPER = re.compile(
     r": (?:_?wrapper|wrapped|wrapped_func|inner|inner_f|decorated|decorate_context|new_func)$"

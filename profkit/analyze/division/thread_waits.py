@@ -13,7 +13,7 @@ from profkit.analyze.shared.glob_match import named
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.step_windows import filtered
 from profkit.core.verdict import Evidence
-from profkit.tables.python_frames import SLEEPS, called_functions, is_foreign, waits_in
+from profkit.tables.python_frames import ACQUIRES, SLEEPS, called_functions, is_foreign, waits_in
 from profkit.tables.tree_paths import SEPARATOR
 
 WAITING = "waiting_for_thread"
@@ -21,7 +21,7 @@ LOCK, GIL = f"{WAITING}.lock", f"{WAITING}.gil"
 IN_CALL = "waiting_in_call"
 CAUSES = (LOCK, GIL, IN_CALL)
 
-_LOCKS = re.compile(r"<built-in (?:function|method) (?:acquire|__enter__)\b")
+_LOCKS = re.compile(ACQUIRES)
 _SLEEPS = re.compile(SLEEPS)
 _QUEUES = re.compile(r"(?:queue|queues)\.py\(\d+\): get$")
 _BLOCKS = re.compile(

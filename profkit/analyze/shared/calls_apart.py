@@ -116,8 +116,8 @@ def _times(by_stack: "pd.Series[Any]") -> list[tuple[str, float]]:
 def _place_and_call(frames: list[str], at: int, usual: frozenset[str]) -> tuple[str, str]:
     """Return the program's frame at `at` or above it, and what that calls.
 
-    Where a library makes the call it is the first function of that which is not of other times:
-    `evaluate`, and not the `train` around it. `usual` are the functions of those.
+    Where a library makes the call it is its first function that is not `usual`: `evaluate`, and
+    not the `train` around it. The usual ones are of other times as well.
     """
     above = (place for place in range(at, -1, -1) if not is_foreign(frames[place]))
     place = next(above, at)
