@@ -3,13 +3,15 @@
     python benchmarks/marks_overhead.py --ranks 8
     python benchmarks/marks_overhead.py --ranks 64 --steps 300
 
-Ranks of gloo on this host train a small model under DDP, all in one process group. Blocks of 32
-steps without and with marks take turns, with the collectives of one step of each block recorded, as
-in all but the first steps: one of those is left out of each block. Compared is the CPU time of all
-ranks, pair by pair, because they share the cores: that of all threads, and that of the program's
-thread alone, which the hooks of marks run on; the threads of gloo take most of the time where ranks
-wait for one another, now more, now less. Then one rank, another in each try, sleeps for as long as
-a step takes in each of a few steps, and the converted marks are asked which it was.
+Ranks of gloo on this host train a small model under DDP, all in one process group, in pairs of
+blocks of 32 steps: in the first half of the ranks, drawn anew for each pair, has marks, in the
+second the other half. So each rank is compared with itself, and what makes all of them slower for
+a while is in both. The collectives of one step of each block are recorded, as in all but the first
+steps: one of those is left out of each block. Compared is the CPU time, because ranks share the
+cores: that of all threads, and that of the program's thread alone, which the hooks of marks run on;
+the threads of gloo take most of the time where ranks wait for one another, now more, now less. Then
+one rank, another in each try, sleeps for as long as a step takes in each of a few steps, and the
+converted marks are asked which it was.
 """
 
 import argparse
@@ -86,7 +88,9 @@ def run_rank(rank: int, options: argparse.Namespace, folder: Path) -> None:
     spent: dict[str, list[list[float]]] = {"bare": [], "marks": []}
     coin, begun_s = random.Random(0), time.monotonic()  # noqa: S311 - no secret
     for number in range(options.steps // (2 * BLOCK)):
-        for kind in coin.sample(list(spent), 2):
+        drawn = coin.sample(range(options.ranks), options.ranks)
+        is_first = rank in drawn[: (options.ranks + coin.randrange(2)) // 2]
+        for kind in ("marks", "bare") if is_first else ("bare", "marks"):
             out = folder / f"block{number}" if kind == "marks" else None
             with listening(out, place, first_steps=FIRST):
                 train(model, optimizer, FIRST)
