@@ -1140,6 +1140,25 @@ def test_a_call_that_acquires_is_work_where_it_keeps_its_core():
     assert "waiting_for_thread.lock" not in tree(divided(**CPU, samples=samples))
 
 
+@pytest.mark.parametrize(
+    ("nodes", "unseen_us"),
+    [([(850, 900)], 690), ([(310, 900)], 0)],
+    ids=["on another thread", "on the thread of the program"],
+)
+def test_backward_on_a_thread_that_was_not_recorded_is_no_python(nodes, unseen_us):
+    """For a GPU autograd works on a thread of its own, and the program waits for it."""
+    evaluated = "autograd::engine::evaluate_function: MmBackward0"
+    found = divided(
+        steps=[step(0, 1000)],
+        cpu_ops=[
+            op(0, 0, 150),
+            op(1, 200, 940, "## backward ##", kind="annotation"),
+            *(op(n, *times, evaluated) for n, times in enumerate(nodes, 2)),
+        ],
+    )
+    assert times(found).get("not_recorded", 0) == unseen_us
+
+
 def test_calls_of_collectives_are_communication_on_the_cpu():
     """Of small messages the call takes longer than what is recorded of the transfer."""
     stack = "train.py(9): average;torch/distributed/distributed_c10d.py(3): all_reduce"
@@ -1500,6 +1519,30 @@ def test_the_first_step_begins_when_the_gpu_is_done_with_what_was_launched_befor
     (row,) = rows(found, "by_step")
     assert row["step_time_ns"] == step_us * US
     assert any(row["check"] == "launches" for row in rows(found, "trust")) == is_doubted
+
+
+@pytest.mark.parametrize(
+    ("begun_us", "step_us", "said"),
+    [
+        (5, 300, "; 900 µs of GPU work launched before left out: one-off"),
+        (800, 1200, "1 steady step traced in 1 repeat: one-off"),
+    ],
+    ids=["busy", "idle"],
+)
+def test_a_step_is_whole_where_work_from_before_left_the_gpu_idle(begun_us, step_us, said):
+    """Else what the CPU did meanwhile, as loading data, would be missing."""
+    found = divided(
+        steps=[step(0, 500)],
+        cpu_ops=[op(0, 0, 500)],
+        runtime_calls=[call(number, 100 * number, 100 * number + 10) for number in (2, 3, 4)],
+        kernels=[
+            kernel(1, begun_us, 900),
+            *(kernel(number, 100 * number + 710, 100 * number + 800) for number in (2, 3, 4)),
+        ],
+    )
+    (row,) = rows(found, "by_step")
+    assert row["step_time_ns"] == step_us * US
+    assert any(said in row["message"] for row in rows(found, "trust"))
 
 
 @pytest.mark.parametrize("steps", [[], [step(0, 5600)]], ids=["no step", "one step"])

@@ -5,14 +5,22 @@ import numpy as np
 from profkit.analyze.division import collective_calls
 from profkit.analyze.division.cpu_threads import FIRST_BATCH, NOT_RECORDED, PYTHON, take_blocked
 from profkit.analyze.division.gpu import EXPOSED
-from profkit.analyze.division.known_names import CALLING, COMMUNICATING, COMPILING
+from profkit.analyze.division.known_names import (
+    BACKWARD,
+    CALLING,
+    COMMUNICATING,
+    COMPILING,
+    IN_BACKWARD,
+)
 from profkit.analyze.division.partition import Partition, union_of_rows
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.division.request_waits import NO_REQUEST, without_requests
 from profkit.analyze.division.thread_waits import IN_CALL, waits
 from profkit.analyze.shared import intervals
+from profkit.analyze.shared.intervals import Intervals
 
 COMPUTING = "cpu_operators"
+_MOSTLY = 0.5
 
 
 def divide(rank: RecordedRank) -> Partition:
@@ -48,5 +56,17 @@ def divide(rank: RecordedRank) -> Partition:
     time.take(NO_REQUEST, without_requests(rank, waited.get(IN_CALL, intervals.nothing())))
     for cause, spans in waited.items():
         time.take(cause, spans)
+    time.take(NOT_RECORDED, _unseen(rank, time.left))
     time.take(PYTHON, time.left)
     return time
+
+
+def _unseen(rank: RecordedRank, left: Intervals) -> Intervals:
+    """Return what is `left` of backward where autograd works on a thread that was not recorded.
+
+    It works for a GPU on another one than that of the program, which waits meanwhile.
+    """
+    backward = rank.ranges(BACKWARD, rank.main)
+    waited = intervals.difference(intervals.intersection(left, backward), rank.ranges(IN_BACKWARD))
+    is_most = intervals.total(waited) > _MOSTLY * intervals.total(backward)
+    return waited if is_most else intervals.nothing()

@@ -216,7 +216,7 @@ def sampled_tables(
 def placed_spans(kernels: LargeTable, calls: LargeTable) -> tuple[pd.DataFrame, Counter[str]]:
     """Return the spans of the steps of the kernels that are `placed`, and sums of its counts.
 
-    With the column of `_begun`.
+    With the columns of `_begun`.
     """
     counts: Counter[str] = Counter()
     parts = []
@@ -233,20 +233,24 @@ def _begun(kernels: pd.DataFrame, launched: pd.DataFrame) -> pd.DataFrame:
 
     Column begins_ns is the end of the last such kernel, or where none was recorded the start of the
     first of a stream, if that had long been launched and hardly anything was recorded before;
-    -1 if the GPU had nothing to do before.
+    -1 if the GPU had nothing to do before. Column before_ns is how long such kernels lasted, the
+    most there can be where none was recorded.
     """
     group, head = grouped([kernels[name].to_numpy() for name in WHERE])
     start, end = (kernels[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
-    begins = np.full(len(head), -1, dtype=np.int64)
-    first, ready = _waited(kernels, launched)
-    for row, since in zip(first, ready, strict=True):
-        own = np.flatnonzero((group == group[row]) & (start < start[row]))
+    begins, lasted = np.full(len(head), -1, dtype=np.int64), np.zeros(len(head), dtype=np.int64)
+    before = _launched_before(kernels, launched)
+    later = np.flatnonzero(~before)
+    first, ready = _waited(kernels.iloc[later], launched.iloc[later])
+    for row, since in zip(later[first], ready, strict=True):
+        own = later[(group[later] == group[row]) & (start[later] < start[row])]
         busy = (np.minimum(end[own], start[row]) - start[own]).sum()
         if busy < _BUSY_MEANWHILE * (start[row] - start[own].min(initial=since)):
             begins[group[row]] = max(begins[group[row]], start[row])
-    before = _launched_before(kernels, launched)
+            lasted[group[row]] = np.iinfo(np.int64).max // 2
     np.maximum.at(begins, group[before], end[before])
-    return kernels[WHERE].iloc[head].assign(begins_ns=begins)
+    np.add.at(lasted, group[before], (end - start)[before])
+    return kernels[WHERE].iloc[head].assign(begins_ns=begins, before_ns=lasted)
 
 
 def _waited(

@@ -9,6 +9,10 @@ from profkit.analyze.shared.glob_match import matching
 LOADING = ("enumerate(DataLoader)#*", "enumerate(DataPipe)#*", "data")
 """Ranges in which the program waits for the next batch."""
 
+BACKWARD = ("backward", "## backward ##", "##backward##")
+"""Ranges of profkit's own marks and of programs, in which autograd works on some thread."""
+IN_BACKWARD = ("autograd::engine::evaluate_function*",)
+
 WORKERS_LOAD = ("*#_MultiProcessingDataLoaderIter*",)
 STARTS_LOADING = ("*torch/utils/data/dataloader.py(*): __iter__",)
 COLLECTING = ("Python GC*", "gc.collect*", "*garbage_collection*")

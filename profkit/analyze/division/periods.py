@@ -37,16 +37,21 @@ class Periods:
     skipped: int = 0
     """How many first steps were left out by their number."""
 
+    before_ns: int = 0
+    """How long, at most, a rank's GPU was busy in its first step with what was launched before."""
+
     problem: str = ""
     """Why these are no single steps; empty if they are."""
 
     @property
     def left_out(self) -> str:
-        """Which steps were left out, to stand behind what is said of the others; "" if none was."""
+        """What was left out of steps, to stand behind what is said of the rest; "" if nothing."""
         words = [counted(self.skipped, "first step")] if self.skipped else []
         if first := self.one_off_ns:
             longest = f"{'up to ' if len(first) > 1 else ''}{duration(max(first.values()))}"
             words.append(f"{counted(len(first), 'slow first step')} ({longest})")
+        if self.before_ns:
+            words.append(f"{duration(self.before_ns)} of GPU work launched before")
         return f"; {' and '.join(words)} left out" if words else ""
 
 
@@ -83,7 +88,9 @@ def periods(
         lasting = whole[whole["end_ns"] > whole["start_ns"]]
         return Periods(rows=lasting[columns], one_off_ns={}, problem=found)
     windows = until_gpu_done(known, kernels)[columns]
-    windows["start_ns"] = np.maximum(windows["start_ns"], _begins(windows, kernels))
+    begins = np.maximum(windows["start_ns"], _begins(windows, kernels))
+    before = (begins - windows["start_ns"]).max()
+    windows["start_ns"] = begins
     windows = windows[windows["end_ns"] > windows["start_ns"]]
     rows = _to_the_next(_with_work(windows, of_cpu), are_clocked=clocked is not None)
     recorded = _without_the_end(rows, of_cpu, last_ends(kernels))
@@ -92,16 +99,23 @@ def periods(
     lasted = clocked["end_ns"] - clocked["start_ns"] if clocked is not None else ()
     rows, one_off = _steady(rows, float(np.median(lasted)) if len(lasted) else 0.0)
     rows = rows[rows["end_ns"] > rows["start_ns"]]
-    return Periods(rows=rows, one_off_ns=one_off, skipped=skipped)
+    # Of a step that is left out as well nothing is missing.
+    of_first = 0 if skipped or one_off else int(before)
+    return Periods(rows=rows, one_off_ns=one_off, skipped=skipped, before_ns=of_first)
 
 
 def _begins(rows: pd.DataFrame, kernels: pd.DataFrame) -> NDArray[np.int64]:
-    """Return when the GPU of each of the `rows` is done with what was launched before; else -1."""
+    """Return when the GPU of each of the `rows` is done with what was launched before; else -1.
+
+    Not where that left it idle for most of the time: the CPU is not ahead of it then.
+    """
     if not len(kernels) or "begins_ns" not in kernels:
         return np.full(len(rows), -1, dtype=np.int64)
-    begins = kernels.groupby(WHERE, observed=True)["begins_ns"].first()
-    ranks = pd.MultiIndex.from_frame(rows[WHERE])
-    return begins.reindex(ranks, fill_value=-1).to_numpy(np.int64)
+    known = kernels.groupby(WHERE, observed=True)[["begins_ns", "before_ns"]].first()
+    known = known.reindex(pd.MultiIndex.from_frame(rows[WHERE]), fill_value=-1)
+    begins, lasted = (known[name].to_numpy(np.int64) for name in known)
+    is_busy = lasted >= _MOSTLY * (begins - rows["start_ns"].to_numpy(np.int64))
+    return np.where(is_busy, begins, -1)
 
 
 def watched(
