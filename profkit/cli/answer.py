@@ -98,11 +98,11 @@ def sweep_sentences(names: Sequence[str]) -> Iterator[str]:
 
 
 def fastest(names: Sequence[str]) -> str:
-    """Return the run of exactly these with the highest throughput, the first if that is unknown."""
+    """Return the fastest run of exactly these, the first if that is unknown."""
     found = _sweep_of(names)
     rows = found.tables["runs"].records() if found and "runs" in found.tables else []
-    rates = {row["run"]: row["throughput_per_s"] or 0.0 for row in rows}
-    return max(names, key=lambda name: rates.get(name, 0.0))
+    shares = {row["run"]: row["of_fastest_share"] or 0.0 for row in rows}
+    return max(names, key=lambda name: shares.get(name, 0.0))
 
 
 def _sweep_of(names: Sequence[str]) -> result.Result | None:
@@ -113,6 +113,12 @@ def _sweep_of(names: Sequence[str]) -> result.Result | None:
     document = _document(path)
     swept = {Path(file).parts[len(RUNS.parts)] for file in document.provenance.inputs}
     return document.result if swept == set(names) else None
+
+
+def what_a_step_is(run: RunFolder) -> Iterator[str]:
+    """Yield how many calls of optimizers or of the model make a step, where these are several."""
+    texts = dict.fromkeys(_notes_on_files(run))
+    yield from (text for text in texts if " a step is " in text)
 
 
 def notes(run: RunFolder) -> Iterator[str]:

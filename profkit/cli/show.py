@@ -8,7 +8,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from profkit.cli import program_end
-from profkit.cli.answer import answer, fastest, foreign_notes, notes, sweep_sentences, verdict_on
+from profkit.cli.answer import (
+    answer,
+    fastest,
+    foreign_notes,
+    notes,
+    sweep_sentences,
+    verdict_on,
+    what_a_step_is,
+)
 from profkit.cli.run_folders import RunFolder, is_run, last_selected, run_named
 from profkit.core.errors import InputError
 from profkit.core.formatting import counted, local_time
@@ -99,6 +107,7 @@ def of_run(run: RunFolder, *, notes_only: bool = False) -> Iterator[str]:
     if step and run.step_is:
         step += f", from one {run.step_is} to the next"
     yield "  ".join(filter(None, (run.name, when, step, "" if run.status == "ok" else run.status)))
+    yield from what_a_step_is(run)
     last = []
     if failed := run.failure:
         # The clock of steps survives what a tool does not; so does the history of a memory that

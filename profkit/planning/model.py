@@ -15,7 +15,7 @@ _AUTO = "auto"
 _DEVICES = "devices"
 """Table of the GPUs that a trace names."""
 
-_COMMAND = "workload.command"
+_COMMAND, _MODEL = "workload.command", "model.name"
 """What takes values from other keys, which tell runs apart in fewer words."""
 
 
@@ -242,8 +242,11 @@ def differing(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
     others = [key for key in shown if key != _COMMAND]
     if others and _is_known(_COMMAND, others, list(flat.values())):
         shown = others
+    words = {key: key.removesuffix(".name") for key in shown}
+    if _MODEL in words and all("imported" in behaviour for behaviour in flat.values()):
+        words[_MODEL] = "recording"  # has the name that it was imported by
     return {
-        name: {key.removesuffix(".name"): behaviour.get(key) for key in shown}
+        name: {word: behaviour.get(key) for key, word in words.items()}
         for name, behaviour in flat.items()
     }
 

@@ -263,8 +263,8 @@ def test_the_run_to_take_of_a_sweep_is_shown_while_it_is_that_of_the_selection(r
     inputs = [f"results/runs/{name}/analyze/steps.json" for name in ("gpt-1", "other")]
     (runs.parent / "selection").mkdir()
     taken = (finding(Severity.INFO, "Take batch 4: throughput peaks there."),)
-    rates = [("gpt-1", 10.0), ("other", 20.0)]
-    rows = pd.DataFrame(rates, columns=["run", "throughput_per_s"])
+    shares = [("gpt-1", 0.5), ("other", 1.0)]
+    rows = pd.DataFrame(shares, columns=["run", "of_fastest_share"])
     tables = {"runs": result.table(rows, title="")}
     document(runs.parent / "selection", "sweep", inputs, findings=taken, tables=tables)
     assert main(["show"]) == 0
@@ -276,6 +276,16 @@ def test_the_run_to_take_of_a_sweep_is_shown_while_it_is_that_of_the_selection(r
     save_selection((), ["gpt-1", "third"])
     assert main(["show"]) == 0
     assert "Take batch" not in capsys.readouterr().out
+
+
+def test_what_several_optimizers_make_of_a_step_is_said_first(folder, capsys):
+    of_step = "Several optimizers take turns: a step is a round of 5 calls of Adam and 1 of SGD."
+    warned = ["The machine was busy.", of_step]
+    make_run(folder, "gan", "2026-01-02T10:00:00+00:00", ["ok", "ok"], warnings=warned)
+    assert main(["show", "gan"]) == 0
+    said = capsys.readouterr().out
+    assert said.splitlines()[1] == of_step
+    assert said.count(of_step) == 1
 
 
 def test_the_run_of_the_last_selection_is_shown_with_its_worst_findings(run, capsys):
