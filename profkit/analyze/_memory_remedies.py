@@ -34,8 +34,8 @@ REMEDIES = {
         "https://docs.pytorch.org/docs/stable/distributed.optim.html",
     ),
     "parameters": Remedy(
-        "Keep the weights in bf16, if they are in FP32. Several GPUs can share them: `fully_shard` "
-        "(FSDP) or ZeRO-3.",
+        "Keep the weights in bf16, if they are in FP32, for inference in 8 or 4 bits. Several GPUs "
+        "can share them: `fully_shard` (FSDP) or ZeRO-3.",
         "https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html",
     ),
     TEMPORARIES: Remedy(

@@ -1,5 +1,6 @@
 """Peak of memory: when most of it was allocated on each GPU, and what filled it."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -196,11 +197,11 @@ def _peaks(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
-def _of_training(rows: pd.DataFrame) -> int:
-    """Return how many allocations of a history backward and optimizers made, -1 if not known."""
+def _of_training(rows: pd.DataFrame) -> float:
+    """Return how many allocations of a history backward and optimizers made, NaN if not known."""
     origin = rows["origin"].astype(str)
     if (origin == UNKNOWN).sum() > _FEW * len(rows) or rows.empty:
-        return -1
+        return math.nan
     return int(origin.isin(["backward", "optimizer"]).sum())
 
 

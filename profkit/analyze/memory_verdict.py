@@ -46,7 +46,8 @@ _UNEVEN = 0.5
 """Part of what the GPU holds that ran out, below which others hold far less."""
 
 _MUCH = 1 / 3
-"""Of the activations, known by name: to mend those helps in training as well."""
+"""Of the activations, known by name: to mend those helps in training as well. Of the peak, recorded
+beside what was there before: that can be mended without another recording."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,7 +122,7 @@ def _peak(result: Result, rank: int | None) -> _Peak:
         rank=highest["rank"],
         total=int(highest["peak_bytes"]),
         is_known=int(highest["from_history"]) > 0,
-        is_training=int(highest["of_training"]) != 0,
+        is_training=highest["of_training"] != 0,
         contents=contents,
         lines=lines,
         scores=int(highest["scores_bytes"]),
@@ -177,11 +178,17 @@ def _remedy(peak: _Peak, config: Config) -> tuple[str, Remedy]:
     known = max(_known_by_name(peak), key=lambda one: one[0])
     if known[0] >= max(least, 1):
         return known[1:]
-    content = next(iter(peak.contents), "")
+    content, recorded, *_ = (*peak.contents, "", "")
+    remedy = REMEDIES.get(content, Remedy("", ""))
     # What was there before has no line in the history.
-    is_known = bool(peak.lines) and peak.lines[0][1] >= least and content != CONTENTS[BEFORE]
-    place = peak.lines[0][0] if is_known else ""
-    return place, REMEDIES.get(content, Remedy("", ""))
+    if content == CONTENTS[BEFORE]:
+        held = peak.contents.get(recorded, 0)
+        if held < _MUCH * peak.total or recorded not in REMEDIES:
+            return "", remedy
+        share = f"Of the peak {100 * held / peak.total:.0f} % are {recorded}."
+        remedy = Remedy(f"{share} {REMEDIES[recorded].advice}", REMEDIES[recorded].source)
+    is_known = bool(peak.lines) and peak.lines[0][1] >= least
+    return peak.lines[0][0] if is_known else "", remedy
 
 
 def _known_by_name(peak: _Peak) -> Iterator[tuple[int, str, Remedy]]:

@@ -155,7 +155,25 @@ def test_scores_of_attention_are_counted_where_no_line_or_another_one_holds_them
 def test_weights_are_to_be_in_bf16_only_if_they_are_not():
     weights = block(600, -1, stack="to (torch/nn/modules/module.py:9)")
     found = verdict(snapshot([weights], 600))
-    assert found.advice.startswith("Keep the weights in bf16, if they are in FP32.")
+    assert found.advice.startswith("Keep the weights in bf16, if they are in FP32, for inference")
+
+
+@pytest.mark.parametrize(
+    ("recorded_mib", "says", "place"),
+    [
+        (450, "Of the peak 45 % are activations. Use activation ch", "forward (model.py:5)"),
+        (200, "Mostly these are the model", ""),
+    ],
+    ids=["much", "little"],
+)
+def test_what_was_recorded_has_advice_beside_more_from_before_the_history(
+    recorded_mib, says, place
+):
+    before = block(1000 - recorded_mib, -1) | {"stack": "", "line": ""}
+    step = block(1, 2, stack=STEP, line="x")
+    found = verdict(snapshot([before, block(recorded_mib, 1), step], 1001))
+    assert "blocks from before the history" in found.headline
+    assert (found.advice[: len(says)], found.place) == (says, place)
 
 
 def test_more_allocated_than_reserved_is_inconclusive():
