@@ -38,6 +38,9 @@ _RATED = ["calls", "flops", "bytes", "time_ns", "achieved_flops_per_s", "achieve
           "flops_per_byte", "bound", "peak", "roofline_share"]  # fmt: skip
 _CALL = ["name", "kind", "type", "input_shapes", "phase"]
 _ALL = "all FLOPs of the model, and MFU"
+_OF_ALL = ("model_ideal_ns", "hardware_ideal_ns", "achieved_flops_per_s", "mfu_share", "hfu_share")
+"""Columns of ranks that mean nothing where only some FLOPs are known."""
+_FLOPS, _MOSTLY = ("model_flops", "hardware_flops"), 0.5
 _MULTIPLIES = re.compile(
     r"(?i)(?<!fb)gemm|conv|attn|attention|flash_|fmha|nvjet|cijk_|wgrad|dgrad|fprop"
 )
@@ -102,6 +105,9 @@ def analyze(  # noqa: PLR0913, PLR0917 - parameters name what is read
     clock = step_time(unprofiled, causes, with_clock(windows), config.skip_first)
     by_rank = _by_rank(windows, clock, sums.ranks)
     lost = _lost(sums, hardware, config)
+    if any(one.what == _ALL for one in lost):
+        unknown = _OF_ALL if _are_mostly_known(sums) else (*_OF_ALL, *_FLOPS)
+        by_rank = by_rank.assign(**dict.fromkeys(unknown, np.nan))
     rated = by_shape(sums.calls, hardware)
     return Result(
         metrics=_metrics(by_rank, sums.calls, None if lost else clock),
@@ -243,6 +249,13 @@ def _lost(sums: _Sums, hardware: Hardware, config: Config) -> tuple[Abstention, 
     return tuple(found)
 
 
+def _are_mostly_known(sums: _Sums) -> bool:
+    """Say whether the FLOPs that are known are at least most of them, by the time these take."""
+    products = sums.calls[sums.calls["kind"].isin(PRODUCTS)]
+    rated, spent = products["rated_ns"].sum(), products["time_ns"].sum()
+    return bool(rated > _MOSTLY * spent and sums.missed_share < _MOSTLY)
+
+
 def _without_peak(products: pd.DataFrame, hardware: Hardware) -> str:
     types = products[np.isnan(_peaks(products, hardware))]["type"]
     return ", ".join(sorted({str(dtype) or "an unknown type" for dtype in types}))
@@ -323,8 +336,7 @@ def _metrics(
     by_rank: pd.DataFrame, counted: pd.DataFrame, clock: StepTime | None
 ) -> dict[str, Metric]:
     """Return the metrics; without `clock`, those of which some FLOPs are not known are left out."""
-    spent = counted["time_ns"].sum()
-    products = counted[counted["kind"].isin(PRODUCTS) & (counted["flops_known"] > 0)]
+    products = counted[counted["kind"].isin(PRODUCTS)]
     rated = products["rated_ns"].sum()
     metrics = {
         "product_flops_per_s": Metric(
@@ -334,7 +346,7 @@ def _metrics(
             better="higher",
         ),
         "product_time_share": Metric(
-            value=ratio(rated, spent),
+            value=ratio(rated, counted["time_ns"].sum()),
             unit="share",
             title="Matmul, convolution and attention, of the time of operators of known cost",
         ),
@@ -354,7 +366,7 @@ def _metrics(
                 better="higher",
             ),
         }
-    if clock is not None or not products.empty:
+    if not products.empty:
         metrics["model_flops"] = Metric(
             value=float(by_rank["model_flops"].mean()),
             unit="flops",

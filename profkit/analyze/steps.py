@@ -26,7 +26,7 @@ from profkit.analyze.shared.step_times import (
     with_step_times,
 )
 from profkit.analyze.shared.uncertainty import Statistic, Times, interval
-from profkit.core.formatting import agreeing, counted, ranks_and_repeats
+from profkit.core.formatting import agreeing, ranks_and_repeats
 from profkit.core.result import Abstention, Chart, Finding, Interval, Metric, Result, Table, table
 from profkit.core.settings import Settings
 from profkit.core.step_time import BASELINE, step_time_title
@@ -120,7 +120,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     return Result(
         findings=(*([grown] if grown else []), *_findings(clock, per_repeat, config)),
         metrics=metrics,
-        tables=_tables(shown, _note(tool, kept, config), config.max_rows),
+        tables=_tables(shown, _note(tool, rows, kept), config.max_rows),
         charts=_charts(),
         abstentions=(
             *_abstentions(tool, metrics),
@@ -367,9 +367,8 @@ def _variation(times: "pd.Series[float]") -> float:
 
 def _excess(rows: pd.DataFrame) -> float:
     """Return by which share the largest median exceeds the smallest; NaN for a single row."""
-    medians = rows["median_ns"]
-    known = len(medians) > 1 and medians.min() > 0
-    return float(medians.max() / medians.min() - 1) if known else math.nan
+    least, most = rows["median_ns"].min(), rows["median_ns"].max()
+    return float(most / least - 1) if len(rows) > 1 and least > 0 else math.nan
 
 
 def _findings(clock: pd.DataFrame, per_repeat: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
@@ -395,6 +394,7 @@ def _abstentions(tool: str, metrics: dict[str, Metric]) -> tuple[Abstention, ...
     )
 
 
-def _note(tool: str, kept: pd.DataFrame, config: Config) -> str:
-    first = counted(config.skip_first, "step")
-    return f"Captured with {tool}: {ranks_and_repeats(kept)}, without the first {first} of each."
+def _note(tool: str, rows: pd.DataFrame, kept: pd.DataFrame) -> str:
+    skipped = rows["step"].nunique() - kept["step"].nunique()
+    first = agreeing(skipped, ", without the first [step|{} steps] of each") if skipped > 0 else ""
+    return f"Captured with {tool}: {ranks_and_repeats(kept)}{first}."

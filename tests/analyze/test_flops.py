@@ -187,6 +187,19 @@ def test_without_all_that_it_takes_there_is_no_mfu(hardware, kernels, extra, rea
     assert "mfu_share" not in result.metrics
 
 
+@pytest.mark.parametrize(
+    ("unknown_ns", "least"), [(50, MM_FLOPS), (150, None)], ids=["little", "most"]
+)
+def test_of_few_known_flops_nothing_is_said_of_a_step(unknown_ns, least):
+    """What is known is the least that a step has, as long as it is most of it."""
+    convolution = op(1, 200, 200 + unknown_ns, "aten::convolution")
+    known = op(0, 0, 100, "aten::mm", **MM)
+    result = run([known, convolution], [], [where(0, 400)])
+    (row,) = result.tables["by_rank"].records()
+    assert [row[name] for name in ("model_flops", "mfu_share")] == [least, None]
+    assert values(result).get("model_flops") == least
+
+
 def test_without_shapes_it_abstains():
     result = run([op(0, 0, 10, "aten::mm")])
     assert result.abstentions[0].reason == "no shape was recorded: set record_shapes"

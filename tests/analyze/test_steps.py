@@ -74,6 +74,9 @@ def test_warm_up_steps_count_nowhere():
     assert result.metrics["throughput_per_s"].value == 100
     assert result.metrics["memory_growth_share"].value == 0.25
     assert [row["steps"] for row in rows(result, "per_rank")] == [2]
+    assert result.tables["clock"].note.endswith(", without the first step of each.")
+    every = run({"baseline": captured})
+    assert every.tables["clock"].note == "Captured with baseline: 1 rank and 1 repeat."
 
 
 def test_all_steps_being_warm_up_is_said():
