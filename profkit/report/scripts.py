@@ -44,10 +44,11 @@ def _collect(
     text = folder.joinpath(*module.parts).read_text(encoding="utf-8")
     for found in _IMPORT.finditer(text):
         _collect(folder, _beside(module, found[2]), scopes, (*above, module))
-    exported = ", ".join(found[1] for found in _EXPORT.finditer(text))
+    exported = ",".join(found[1] for found in _EXPORT.finditer(text))
     places = {path: number for number, path in enumerate(scopes)}
     body = _IMPORT.sub(
-        lambda found: f"const {found[1]} = ${places[_beside(module, found[2])]};", text
+        lambda found: f"const {''.join(found[1].split())}=${places[_beside(module, found[2])]};",
+        text,
     )
     lines = []
     for line in map(str.strip, _COMMENT.sub("", _EXPORT.sub("", body)).splitlines()):
@@ -57,7 +58,7 @@ def _collect(
             raise ValueError(f"{module}: a template literal must end on its line: {line}")
         is_open = line.endswith(_OPEN) and "//" not in line
         lines.append(line if is_open or not line else f"{line}\n")
-    scopes[module] = f"(() => {{\n{''.join(lines)}return {{ {exported} }};\n}})();"
+    scopes[module] = f"(() => {{\n{''.join(lines)}return {{{exported}}};\n}})();"
 
 
 def _beside(module: PurePosixPath, path: str) -> PurePosixPath:

@@ -18,6 +18,7 @@ from profkit.report.verdict_text import (
 )
 
 _NOT_IN_IMPORTS = "Profiler overhead and machine load are not known: the recording was imported."
+_OF_OTHERS = "The bar is of a step without that. "
 _IS_FLAG = re.compile(r"is_")
 _SHOWN_SHARE = 0.01
 _TOLD_SHARE = 1e-4
@@ -75,13 +76,19 @@ def _of_step(verdict: Verdict) -> str:
 
 
 def _about_step(verdict: Verdict) -> str:
+    in_some = verdict.actions[:1] and verdict.actions[0].in_steps
+    return f"{_OF_OTHERS if in_some else ''}{_beside_unprofiled(verdict)}".strip()
+
+
+def _beside_unprofiled(verdict: Verdict) -> str:
     traced_ms = milliseconds(verdict.traced_ms + verdict.overhead_ms)
     if verdict.overhead_ms:
         left_out = f"the {milliseconds(verdict.overhead_ms)} ms by which the profiler slows the CPU"
         return f"Traced steps take {traced_ms} ms; {left_out} down are left out."
     if verdict.is_unprofiled:
         step_ms = milliseconds(verdict.step_ms)
-        return f"Traced steps take {traced_ms} ms; unprofiled ones {step_ms} ms."
+        others = "a typical one of the unprofiled run, which has more,"
+        return f"Traced steps take {traced_ms} ms; {others} {step_ms} ms."
     return ""
 
 

@@ -26,8 +26,8 @@ def test_each_module_comes_once_and_after_what_it_imports(tmp_path):
     assert script.count("const own = 2;") == 1
     places = [script.index(text) for text in ("const own = 2;", "function one()", "one(b);")]
     assert places == sorted(places)
-    assert "const { b } = $0;const own = 1;" in script
-    assert "const { one } = $1;" in script
+    assert "const {b}=$0;const own = 1;" in script
+    assert "const {one}=$1;" in script
     assert "export" not in script
     assert "import" not in script
 
@@ -51,7 +51,7 @@ export function named(x) {
         'function named(x) {const found = ("http://a.b/*c*/");',
         "return found + x; // beside;",
         "}",
-        "return { named };",
+        "return {named};",
     ]
 
 

@@ -59,7 +59,12 @@ def test_how_traced_steps_differ_from_others_is_said():
     )
     known = replace(VERDICT, is_unprofiled=True, step_ms=90.0)
     assert shown(known).of_step == "Causes of a traced step of 100 ms"
-    assert shown(known).about_step == "Traced steps take 100 ms; unprofiled ones 90 ms."
+    assert shown(known).about_step == (
+        "Traced steps take 100 ms; a typical one of the unprofiled run, which has more, 90 ms."
+    )
+    (seldom,) = (replace(action, in_steps="1 of 15") for action in known.actions[:1])
+    in_some = shown(replace(known, actions=(seldom, *known.actions[1:]))).about_step
+    assert in_some.startswith("The bar is of a step without that. Traced steps take 100 ms;")
     slowed = replace(known, overhead_ms=40.0)
     assert shown(slowed).of_step == "Causes of a step of 100 ms"
     assert shown(slowed).about_step == (

@@ -95,6 +95,13 @@ def test_an_action_has_its_line_where_the_advice_does_not_say_it(place, advice, 
     assert any(shown in line for line in made)
 
 
+def test_the_bar_of_other_steps_is_called_so():
+    (action,) = VERDICT.actions
+    _, named, drawn, *_ = lines(replace(VERDICT, actions=(replace(action, in_steps="1 of 15"),)))
+    assert named == "A step without that, of 100 ms:"
+    assert drawn.startswith("|===")
+
+
 LONG = "Set `a` in train.py(3): main to 4. Then measure again, with the same seed; keep the faster."
 
 

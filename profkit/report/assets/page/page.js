@@ -84,6 +84,8 @@ function follow() {
     const again = [...main.querySelectorAll("[data-claim]")].find((one) => (
       one.getAttribute("data-claim") === chosen));
     if (again instanceof HTMLElement) again.focus({ preventScroll: true });
+    const places = isHere && claimKey() ? main.querySelector(".evidence-places") : null;
+    places?.scrollIntoView({ block: "center" });
     showTabs(views);
     showFilters();
     byId("runs-menu").querySelectorAll("option")[asked.run].selected = true;

@@ -2,6 +2,7 @@
 
 import { element, shape } from "../elements.js";
 import { claimNow, isNamed } from "../evidence.js";
+import { human } from "../format.js";
 import { detailOf } from "../model.js";
 import { lanesOf, runsOf } from "./mini_runs.js";
 import { whenSized } from "./sized.js";
@@ -39,8 +40,8 @@ export function miniTimeline(shown, decisive, href) {
     const scene = sceneOf({ ...data, tracks: own }, String);
     const lanes = lanesOf(scene.lanes, rank, MOST_LANES);
     const name = shown.details[0].name;
-    // Its length is that of one traced step, and no step time: the timeline has it.
-    title.textContent = `${name[0].toUpperCase()}${name.slice(1)}, rank ${rank}, as traced`;
+    title.textContent = `${name[0].toUpperCase()}${name.slice(1)}, rank ${rank}, `
+      + `${human(scene.length, "ns")} as traced`;
     whenSized(place, () => place.replaceChildren(
       picture(lanes, scene.length, place, title.textContent ?? "")));
   });

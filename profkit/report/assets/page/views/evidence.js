@@ -77,5 +77,6 @@ export function evidencePlaces(run) {
   const own = topics.find(({ name }) => name === claim.topic);
   if (own) links.unshift(to(own.name, "", own.title));
   if (!links.length) links.push(element("li", {}, "No table of this page names it."));
-  return [element("ul", { class: "jump", "aria-label": `Evidence of ${claim.text}` }, ...links)];
+  return [element("ul", { class: "jump evidence-places",
+    "aria-label": `Evidence of ${claim.text}` }, ...links)];
 }

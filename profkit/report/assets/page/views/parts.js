@@ -219,7 +219,7 @@ export function verdict(shown, drawn) {
 }
 
 /**
- * The causes of a step side by side, and in words what is too narrow for its words.
+ * The causes of a step side by side, and below them what has no room for its words.
  * @param {Verdict} shown
  * @param {import("../model.js").Drawn} drawn
  */
@@ -230,7 +230,7 @@ function stepBar(shown, drawn) {
   whenSized(bar, () => {
     const words = [...bar.querySelectorAll("button")].filter(isCut).map((one) => one.textContent);
     const all = [...words, ...shown.small].join(", ");
-    narrow.textContent = all && `Narrow parts, from left to right: ${all}.`;
+    narrow.textContent = all && `Without room in the bar, from left to right: ${all}.`;
   });
   const { rank, count } = decisiveOf(drawn);
   const of = [];
