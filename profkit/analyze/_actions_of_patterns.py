@@ -162,12 +162,18 @@ def _of_match(
 
 
 def of_some_steps(matches: Iterable[Mapping[str, Any]]) -> list[Action]:
-    """Return what the patterns found in some steps alone, of each place what gains most."""
+    """Return what the patterns found in some steps alone, of each place what gains most.
+
+    What would be told of several places in the same words is told of the first: a program that
+    starts workers anew waits for them in one line, and makes them in another one.
+    """
     found: dict[str, Action] = {}
     for row in sorted(matches, key=_weight, reverse=True):
         action = _action(row, row["cause"], row["covered_ms"], row["place"])
         title = f"{row['title']}, in {counted(row['in_steps'], 'step')}"
-        found.setdefault(action.place, replace(action, title=title, in_steps=row["in_steps"]))
+        action = replace(action, title=title, in_steps=row["in_steps"])
+        if all((one.title, one.advice) != (title, action.advice) for one in found.values()):
+            found.setdefault(action.place, action)
     return list(found.values())
 
 

@@ -34,14 +34,14 @@ _REMEDIES = {
     "cut off": {"": "keep the whole file: it ends where it was no longer written or copied"},
     "GPU": {
         "nsys": "add `--trace=cuda,nvtx`",
-        "": "add `ProfilerActivity.CUDA`, or where it was there see what the profiler prints of "
+        "": "add `ProfilerActivity.CUDA`; if it was there, see what the profiler prints about "
         "CUPTI or roctracer",
     },
     "MPS": {"": "see the GPU in Instruments of Xcode, from `torch.mps.profiler.profile()` on"},
     "kernels": {
         "nsys": f"{_ROWS}: read the diagnostics in the report, end other profilers (`dcgmi`), use "
         "an nsys as new as the driver",
-        "": f"{_ROWS}: see what the profiler prints of CUPTI or roctracer, end other profilers "
+        "": f"{_ROWS}: see what the profiler prints about CUPTI or roctracer, end other profilers "
         "(`nsys`, `dcgmi`), use a driver as new as PyTorch's CUDA",
     },
     "CPU": {"nsys": "add `--trace=cuda,nvtx`", "": "add `ProfilerActivity.CPU`"},
@@ -70,7 +70,7 @@ def record_more(
         parts.append(_of(_LINES, own))
     return Action(
         cause=largest.id if largest else "",
-        title="The recording is incomplete" if has_steps else "Steady steps are missing",
+        title="The recording is incomplete" if has_steps else "Too few steady steps",
         advice=f"{', and '.join(parts)}.",
         gain_ms=0.0,
         confidence=Confidence.HIGH,

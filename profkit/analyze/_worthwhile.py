@@ -40,7 +40,8 @@ def worthwhile(
     found, explained = of_patterns(spoken, [row for row in rows if not row["in_steps"]])
     left = _without_gains(_without_parts_of(spoken, explained), found)
     seldom = of_some_steps(row for row in rows if row["in_steps"])
-    known = [*found, *actions(left, explained), *seldom]
+    apart = (one for one in seldom if not any(_is_within(one, other) for other in found))
+    known = [*found, *actions(left, explained), *apart]
     least = {
         Confidence.HIGH: least_ms,
         Confidence.MEDIUM: least_unsure_ms,
@@ -49,6 +50,14 @@ def worthwhile(
     worth = [action for action in known if action.gain_ms >= least[action.confidence]]
     most = max((one.gain_ms for one in worth if one.pattern not in _ALONE), default=0.0)
     return [one for one in worth if one.pattern not in _ALONE or one.gain_ms > most]
+
+
+def _is_within(seldom: Action, action: Action) -> bool:
+    """Tell whether a call in some steps is of the function that an action is about."""
+    file, _, function = action.place.rpartition("/")[2].partition(".py(")
+    called = seldom.title.partition(",")[0]
+    is_same = bool(function) and called == f"{file}.{function.partition(': ')[2]}"
+    return is_same and not seldom.pattern and seldom.gain_ms <= action.gain_ms
 
 
 def _said_once(matches: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -82,14 +91,15 @@ def in_order(worth: Sequence[Action], limiter: Limiter) -> list[Action]:
     """Return the actions, the largest gain first, but for those on what the GPU waits for.
 
     These come before others of up to twice their gain, and say so: gains of computing are bounds by
-    assumption. Where computing is the limiter they have no precedence. So do actions that are sure
-    come before those that are not.
+    assumption. Where computing is the limiter they have no precedence, nor where there is no GPU
+    that waits for the CPU. So do actions that are sure come before those that are not.
     """
     alone = [action for action in worth if action.pattern in _ALONE]
     worth = [action for action in worth if action.pattern not in _ALONE]
     most = max((action.gain_ms for action in worth), default=0.0)
     least = _NO_LESS * most
-    waits = limiter is not Limiter.GPU
+    of_gpu = any(action.cause.startswith(gpu.IDLE) for action in worth)
+    waits = limiter is not Limiter.GPU and (of_gpu or limiter is not Limiter.CPU)
 
     def order(action: Action) -> tuple[bool, float]:
         of_action = names.limiter(action.cause)

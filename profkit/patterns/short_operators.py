@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from profkit.core.formatting import duration
 from profkit.patterns._parameter_loops import IS_UPDATE, UPDATE, of_parameters
 from profkit.patterns._parameter_loops import advice as loop_advice
-from profkit.patterns._python_calls import OWN_ALONE, innermost_line
+from profkit.patterns._python_calls import OWN_ALONE, contained, innermost_line
 from profkit.patterns._rows import (
     Chosen,
     called,
@@ -73,7 +73,8 @@ def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Matc
         gain_ns = time(cpu_ops, inside(cpu_ops, beside))
     else:
         between = f", and Python between them takes {duration(between_ns / step.count)}"
-        advice = f"{_of_loops(cpu_ops, ~updating, step)} {many}{between if between_ns else ''}."
+        said = _of_loops(cpu_ops, python_calls[lines], ~updating, step)
+        advice = f"{said} {many}{between if between_ns else ''}."
         of_python = {"python": between_ns}
     return Match(
         cause="cpu_operators",
@@ -89,14 +90,16 @@ def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Matc
     )
 
 
-def _of_loops(cpu_ops: pd.DataFrame, own: Chosen, step: Step) -> str:
+def _of_loops(cpu_ops: pd.DataFrame, lines: pd.DataFrame, own: Chosen, step: Step) -> str:
     """Return what to do about a loop that calls the model, or operators, many times in a step.
 
-    `own` are the operators outside of optimizers, which read numbers themselves.
+    `lines` are the calls at its line, and `own` the operators outside of optimizers, which read
+    numbers themselves.
     """
     ranges = equal(cpu_ops, "kind", "annotation")
     calls, passes = (having(cpu_ops, name) & ranges for name in (_MODEL_CALLED, _BACKWARD))
-    if (many := per_step(calls, step.count)) >= _MANY_CALLS:
+    many = per_step(calls, step.count)
+    if many >= _MANY_CALLS and _are_of_the_model(lines, cpu_ops[calls]):
         if passes.sum() > _MOSTLY * calls.sum():
             return (
                 "Take fewer and larger micro-batches, as far as memory allows: the model is called "
@@ -121,6 +124,14 @@ def _of_loops(cpu_ops: pd.DataFrame, own: Chosen, step: Step) -> str:
         "Put what a loop goes through, as time steps or samples, into one tensor and call each "
         f"operator once, {layer}or compile the loop with `torch.compile`{whole}."
     )
+
+
+def _are_of_the_model(lines: pd.DataFrame, calls: pd.DataFrame) -> bool:
+    """Tell whether calls at a line are made by calls of the model, or make these."""
+    if lines.empty:
+        return True
+    made = contained(calls, lines["start_ns"]).sum() >= _MOSTLY * len(lines)
+    return bool(made or contained(lines, calls["start_ns"]).sum() >= _MOSTLY * len(calls))
 
 
 def _are_batches(cpu_ops: pd.DataFrame) -> bool:

@@ -45,25 +45,26 @@ def match(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     if gain_ns < _LEAST * step.ms * 1e6 * step.count:
         return None
     line, share = _dearest_line(worker_samples)
+    what = f"what they do, {share:.0%} of it in {line}," if line else "their work per batch"
     made = _costly_loading.cheaper(partial(_share, worker_samples))
-    cores, workers = cores_of_a_rank(processes), worker_samples["pid"].nunique()
+    workers = worker_samples["pid"].nunique()
+    first, last = _of_their_number(cores_of_a_rank(processes), workers)
     return Match(
         cause="gpu_idle.loading_data" if len(kernels) else "loading_data",
-        advice=f"Make what they do, {share:.0%} of it in {line}, cheaper: {made}. "
-        f"{_more(cores, workers)}"
-        if line
-        else f"Use more workers ({_most(cores)}), or make their work per batch cheaper: {made}.",
+        advice=f"{first}Make {what} cheaper: {made}.{last}",
         gain_ns=gain_ns,
         place=line or "DataLoader.__next__",
         evidence={"batches_per_step": per_step(calls, step.count)},
     )
 
 
-def _more(cores: int, workers: int) -> str:
-    """Return whether more workers may help; 0 `cores` are unknown, and so are 0 `workers`."""
-    if 0 < cores <= workers:
-        return f"More workers than {counted(cores, 'CPU core')} gain nothing."
-    return f"Or use more workers ({_most(cores)})."
+def _of_their_number(cores: int, workers: int) -> tuple[str, str]:
+    """Return what to say first of how many workers there are, and last; 0 stands for unknown."""
+    if 0 < cores < workers:
+        return f"Try fewer than {workers} workers: they share {counted(cores, 'CPU core')}. ", ""
+    if cores and cores == workers:
+        return "", f" More workers than {counted(cores, 'CPU core')} gain nothing."
+    return "", f" Or use more workers ({_most(cores)})."
 
 
 def _most(cores: int) -> str:
@@ -76,20 +77,23 @@ def _share(samples: pd.DataFrame, expression: str) -> float:
     """Return the share of what workers do that functions take which fit the `expression`."""
     fits = re.compile(expression).search
     done = samples[~having(samples, _WAITS, "stack")]
-    is_inside = fitting(
-        done, "stack", lambda stack: any(map(fits, stack.rpartition(_LOOP)[2].split(";")))
-    )
+    is_inside = fitting(done, "stack", lambda stack: any(map(fits, _in_loop(stack).split(";"))))
     return float(done["looks"][is_inside].sum() / max(done["looks"].sum(), 1))
+
+
+def _in_loop(stack: str) -> str:
+    """Return what a worker does in its loop: what stands before that is where it was started."""
+    _, loop, inside = stack.rpartition(_LOOP)
+    return inside if loop else ""
 
 
 def _dearest_line(samples: pd.DataFrame) -> tuple[str, float]:
     """Return the program's line with most of the time of workers, and the share of its function.
 
-    It is "" if none has much. What stands before a worker's loop in a stack is where it was
-    started; it waits where it asks which batch is next.
+    It is "" if none has much. A worker waits where it asks which batch is next.
     """
     stacks = samples["stack"][~having(samples, _WAITS, "stack")].astype(object)
-    lines = stacks.map(lambda stack: own_line(stack.rpartition(_LOOP)[2]))
+    lines = stacks.map(lambda stack: own_line(_in_loop(stack)))
     found = pd.DataFrame(
         {
             "line": lines,

@@ -285,6 +285,12 @@ def test_what_several_captures_note_alike_is_said_once():
     assert overlaps.message.startswith("60 of 5,000 operators overlap without nesting")
 
 
+@pytest.mark.parametrize(("queued", "remedy"), [(0.5, ", or try `OMP_NUM_THREADS=1`."), (0, ".")])
+def test_threads_that_wait_for_cores_on_a_busy_machine_may_be_too_many(queued, remedy):
+    (found,) = failed(**CASES["machine"][0], queued=queued).values()
+    assert found.message.endswith(f": repeat on an idle machine{remedy}")
+
+
 def test_each_check_has_words_for_a_terminal():
     of_verdict = {"late rank"}
     assert {*CASES, *of_verdict} == set(verdict_text._IN_SHORT)

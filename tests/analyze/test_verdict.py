@@ -195,7 +195,7 @@ def test_what_the_gpu_computes_has_its_actions_also_in_a_recording_of_a_start(ca
     steps = ("steps", "false", "No step was marked.", "")
     found = on(times, checks=[steps], matches=[match(cause, 10)])
     assert found.limiter is Limiter.UNKNOWN
-    assert found.actions[0].title == "Steady steps are missing"
+    assert found.actions[0].title == "Too few steady steps"
     assert len(found.actions) == count
 
 
@@ -796,7 +796,7 @@ def test_steps_may_vary_by_what_is_known_to_be_done_in_some_of_them(in_steps, sh
     vary = ("variation", "false", "Steps vary by 144%.", "")
     found = on({"cpu_operators": 100}, matches=[seldom], checks=[vary])
     (check,) = (one for one in found.trust if one.check == "variation")
-    known = "Steps vary by 144%. It is what is done in some of them."
+    known = "Steps vary by 144%. That is explained by what only some of them do."
     assert (check.passed, check.message) == (is_known, known if is_known else vary[2])
 
 
@@ -948,6 +948,12 @@ def test_what_helps_against_the_limiter_comes_before_a_larger_bound_elsewhere():
     found = on(times, matches=[match("gpu_computing", 55), match("gpu_idle.loading_data", 30)])
     assert (found.limiter, [one.gain_ms for one in found.actions]) == (Limiter.INPUT, [30, 55])
     assert found.actions[0].title.endswith(" (first, as the step is input-bound)")
+    # Without a GPU nothing waits for the CPU: what gains most comes first.
+    alone = on(
+        {"cpu_operators": 70, "loading_data": 30},
+        matches=[match("cpu_operators", 9), match("loading_data", 13)],
+    )
+    assert (alone.limiter, [one.gain_ms for one in alone.actions]) == (Limiter.CPU, [13, 9])
     # Waiting for ranks and what follows are one communication, whichever is longer.
     sent = {"gpu_computing": 30, WAITING: 30, "exposed_communication.transfer": 40}
     both = on(sent, matches=[match(WAITING, 29), match("exposed_communication.transfer", 20)])
@@ -1071,6 +1077,7 @@ def test_what_happens_in_some_steps_is_spread_over_all_and_may_be_the_limiter():
     times = {"cpu_operators": 35, "loading_data": 5}
     seldom = {"place": "train.py(9): fit", "in_steps": "3 of 12", "share": 0.52}
     restarts = [match("loading_data", 44, **seldom), match("python", 4, **seldom)]
+    restarts.append(match("python", 9, **seldom | {"place": "train.py(2): fit"}))
     found = on(times, matches=restarts)
     assert found.limiter is Limiter.INPUT
     assert found.headline == "52% of the time: Title, in 3 of 12 steps."
@@ -1251,8 +1258,8 @@ def test_one_action_explains_all_calls_that_its_gain_is_of():
         (
             (("GPU", "false", "No.", ""),),
             (
-                "Record again, and add `ProfilerActivity.CUDA`, or where it was there see what the"
-                " profiler prints of CUPTI or roctracer."
+                "Record again, and add `ProfilerActivity.CUDA`; if it was there, see what the"
+                " profiler prints about CUPTI or roctracer."
             ),
         ),
         (
@@ -1266,8 +1273,8 @@ def test_one_action_explains_all_calls_that_its_gain_is_of():
             (("kernels", "false", "No.", ""),),
             (
                 "Record again, and find why rows of GPU work are missing: see what the profiler "
-                "prints of CUPTI or roctracer, end other profilers (`nsys`, `dcgmi`), use a driver "
-                "as new as PyTorch's CUDA."
+                "prints about CUPTI or roctracer, end other profilers (`nsys`, `dcgmi`), use a "
+                "driver as new as PyTorch's CUDA."
             ),
         ),
         (
@@ -1484,6 +1491,16 @@ def test_computing_that_ends_before_the_next_launch_is_shortened_last(idle, cove
     is_later = f"(then, as the step is {found.limiter})" in found.actions[-1].title
     assert is_later == (covers > 0.5)
     assert [action.gain_ms for action in found.actions if action.cause == "gpu_computing"] == [60]
+
+
+@pytest.mark.parametrize(
+    ("function", "gain", "told"), [("act", 7, 1), ("other", 7, 2), ("act", 25, 2)]
+)
+def test_a_function_with_a_finding_is_not_told_again_of_some_steps(function, gain, told):
+    seldom = match("python", gain, place="ppo.py(9): main", in_steps="7 of 112", share=0.3)
+    general = match("cpu_operators", 23, place=f"rl/ppo.py(126): {function}")
+    found = on({"cpu_operators": 40}, matches=[general, ("", "ppo.act", *seldom[2:])])
+    assert len(found.actions) == told
 
 
 @pytest.mark.parametrize(

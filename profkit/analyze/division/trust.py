@@ -36,7 +36,7 @@ _COUNT = re.compile(r"[\d,]+")
 _FEW_ROWS = 0.01
 _BUSY = re.compile(r"other processes|other virtual machines|clock")
 _OF_GPU = re.compile(r"of GPU \d")
-_REPEAT = "repeat on an idle machine"
+_REPEAT, _FEW = "repeat on an idle machine", ", or try `OMP_NUM_THREADS=1`"
 _DIFFERENT = "the two runs differ, `--again` records both anew"
 _ENOUGH_STEPS = 3
 _FEWEST_COMPARED = 2
@@ -319,7 +319,7 @@ def of_machine(recordings: Mapping[str, Recording], without_core: str = "") -> l
     if not busy:
         return []
     also = f", and {without_core}" if without_core else ""
-    remedy = "its times vary with that" if _OF_GPU.search(busy) else _REPEAT
+    remedy = "its times vary with that" if _OF_GPU.search(busy) else _REPEAT + _FEW * bool(also)
     message = f"{busy[:1].upper()}{busy[1:]}{also}: {remedy}."
     return [Trust(check=MACHINE, passed=False, message=message)]
 

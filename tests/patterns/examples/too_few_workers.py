@@ -7,7 +7,7 @@ NEXT = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 
 WAIT = op(0, NEXT, 90_000, kind="annotation")
 FOUND = {"cpu_ops": [WAIT], "steps": [{"step": 4, **span(0, 1_000_000)}]}
-EXPECTED = ("loading_data", 90_000, "or make their work per batch cheaper")
+EXPECTED = ("loading_data", 90_000, "Make their work per batch cheaper")
 PASSED = {
     "no workers": {
         **FOUND,
