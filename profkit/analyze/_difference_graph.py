@@ -29,7 +29,7 @@ def differences(
         for label, (parts, matches) in compared.items()
     )
     look = {"unit": "ns", "of": "Compared", "groups": [], "total": len(details)}
-    look |= {"measures": [{"title": "The longer of both times", "column": _WIDTH}]}
+    look |= {"measures": [{"title": "The longer of both times, of each part", "column": _WIDTH}]}
     look |= {"difference": {"before": _BEFORE, "after": _AFTER, "base": base}}
     title = "Difference of a traced step by module, operator and kernel"
     return {"differences": Drawing(kind="flame", title=title, data=look, details=details)}

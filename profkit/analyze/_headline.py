@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from profkit.analyze._cause_advice import operator_on_cpu
-from profkit.analyze._late_advice import late_place
+from profkit.analyze._late_advice import late_part
 from profkit.analyze._uneven_steps import SLOW_STEPS
 from profkit.analyze.division import cpu, gpu, names
 from profkit.analyze.division.cpu_threads import BLOCKED, NOT_RECORDED, PYTHON, START_UP
@@ -44,8 +44,7 @@ def headline(limiter: Limiter, causes: Sequence[Cause], step_ms: float, per: str
             else f"Not enough recorded to say what limits {time}."
         )
     elif limiter is Limiter.STRAGGLER:
-        whom = late_place(top) or "other ranks in turn"
-        text = f"Waiting {milliseconds(top.ms_per_step)} {whole} for {whom}."
+        text = f"Waiting {milliseconds(top.ms_per_step)} {whole}{late_part(top)}."
     elif START_UP in top.id:
         text = f"One-off start-up {milliseconds(top.ms_per_step)} {whole}: no steady step."
     else:

@@ -33,6 +33,7 @@ _REMEDIES = (
 _NOT_STARTED = names.lower(names.title(f"{gpu.IDLE}.not_started"))
 _MOST = 0.5
 _MUCH = 0.1
+_NEARLY_ALL = 0.95
 
 
 def of_late_rank(causes: Iterable[Cause]) -> Iterator[Trust]:
@@ -69,6 +70,15 @@ def late_place(waiting: Cause) -> str | None:
         *some, last = [str(late), *str(also).split(", ")]
         return f"ranks {', '.join(some)} and {last}"
     return None if late is None else f"rank {late}"
+
+
+def late_part(waiting: Cause) -> str:
+    """Return for whom others wait, and for how much of the time if that is not all of it."""
+    if (late := late_place(waiting)) is None:
+        return " for other ranks in turn"
+    share = float(waiting.evidence.get("waiting_for_it_share", 1.0))
+    is_all = share >= _NEARLY_ALL or ALSO in waiting.evidence or late_rank(waiting) is None
+    return f" for {late}" if is_all else f", {share:.0%} of it for {late}"
 
 
 def late_advice(cause: Cause) -> str:

@@ -331,7 +331,7 @@ def _out_of_memory(
         "free_bytes": free,
         "reserved_bytes": reserved,
         "unused_bytes": unused,
-        "asked_by": str(shortage["line"] or ""),
+        **({"asked_by": str(shortage["line"])} if shortage["line"] else {}),
     }
     return MemoryVerdict(
         headline=f"Out of memory{on}{had if asked > 0 else ''}.",

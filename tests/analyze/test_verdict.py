@@ -474,6 +474,15 @@ def test_the_rank_that_is_late_is_named_with_what_it_does_more(late, advice):
     assert (found.actions[0].title, found.actions[0].advice) == ("Ranks wait for rank 1", advice)
 
 
+@pytest.mark.parametrize(
+    ("share", "whom"), [(0.97, " for rank 1."), (0.82, ", 82% of it for rank 1.")]
+)
+def test_the_headline_says_how_much_of_the_waiting_is_for_the_rank_it_names(share, whom):
+    about = {WAITING: ("", {"late_rank": 1, "waiting_for_it_share": share})}
+    found = on({"gpu_computing": 60, WAITING: 40}, late={"gpu_computing": 99}, about=about)
+    assert found.headline == f"Waiting 40 of 100 ms per step{whom}"
+
+
 LATE_COLUMNS = ("rank", "place", "since", "fell_behind_in", "late_ns", "caused_wait_ns")
 
 
