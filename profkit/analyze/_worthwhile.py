@@ -1,6 +1,7 @@
 """What is worth doing about a step, in the order in which to do it."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -50,6 +51,17 @@ def worthwhile(
     worth = [action for action in known if action.gain_ms >= least[action.confidence]]
     most = max((one.gain_ms for one in worth if one.pattern not in _ALONE), default=0.0)
     return [one for one in worth if one.pattern not in _ALONE or one.gain_ms > most]
+
+
+def of_all(action: Action) -> Action:
+    """Return an action on a recording without steps: what it counts is in all that was recorded."""
+    numbers = {name.removesuffix("_per_step"): value for name, value in action.evidence.items()}
+    advice = re.sub(r" (?:per|(?:in|times) a) step\b", _of_a_step, action.advice)
+    return replace(action, advice=advice, evidence=numbers)
+
+
+def _of_a_step(words: re.Match[str]) -> str:
+    return " times" if "times" in words[0] else ""
 
 
 def _is_within(seldom: Action, action: Action) -> bool:

@@ -281,14 +281,14 @@ def _metrics(
             _excess(per_rank),
             "share",
             "lower",
-            "Median of the slowest rank over that of the fastest, less one",
+            "How much slower the slowest rank is than the fastest, by medians",
         ),
         (
             "repeat_difference",
             _excess(per_repeat),
             "share",
             "lower",
-            "Median of the slowest repeat over that of the fastest, less one",
+            "How much slower the slowest repeat is than the fastest, by medians",
         ),
         (
             "memory_growth_share",

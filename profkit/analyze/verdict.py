@@ -43,6 +43,7 @@ from profkit.analyze._worthwhile import (
     in_order,
     is_in_vain,
     likely_ms,
+    of_all,
     with_those,
     worthwhile,
 )
@@ -229,7 +230,7 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
         is_whole=is_whole,
         confidence=confidence,
         causes=tuple(_advised(mine, chosen)),
-        actions=tuple(chosen),
+        actions=tuple(map(of_all, chosen) if is_whole else chosen),
         trust=tuple(checks),
     )
 
@@ -244,12 +245,11 @@ def _checks(causes: Result, others: _Others, known: float, mine: Sequence[Cause]
     loads_data = any("loading_data" in cause.id for cause in mine)
     traced = [*map(_trust, _rows(causes, "trust"))]
     made = {one.check for one in traced}
-    machine = [] if MACHINE in made else of_machine(others.recordings)
     return [
         *between_steps(steps),
         *growing_steps(steps, _rows(causes, "matches")),
         *uneven_steps(steps, known, loads_data=loads_data, sizes_vary=SIZES in made),
-        *machine,
+        *([] if MACHINE in made else of_machine(others.recordings)),
         *traced,
         *of_late_rank(mine),
     ]

@@ -98,8 +98,9 @@ def _offers(args: argparse.Namespace) -> Iterator[str]:
         yield "more: --thorough repeats it, and records the memory of each layer and allocation"
     if not args.all:
         yield (
-            f"after {_ENOUGH_STEPS} steps, and two seconds of them, a program is ended:"
-            " --all lets it run to its end,\nand shows what it does seldom, as evaluation"
+            f"after {_ENOUGH_STEPS} steps and two seconds of them, or {_ENOUGH_STEPS // 2} in 20 s,"
+            " a program is ended:\n--all lets it run to its end, and shows what it does seldom, as"
+            " evaluation"
         )
 
 

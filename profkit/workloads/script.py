@@ -55,7 +55,8 @@ class Workload(BaseWorkload):
 
     stop_after_s: NonNegativeFloat = field(default=0.0, metadata=ADDED_LATER)
     """Seconds of steps before which a command (``launcher=command``) of one rank is not ended,
-    without a tool and by torch.profiler: short steps are many in them."""
+    without a tool and by torch.profiler: short steps are many in them. Of steps so long that half
+    of them take ten times as much, these are enough."""
 
     @property
     def words(self) -> list[str]:

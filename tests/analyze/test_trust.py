@@ -256,7 +256,7 @@ def test_losses_that_could_not_be_looked_for_differ_from_those_that_were_not_fou
     found = trust.checks(replace(GOOD, has_python=False))
     (check,) = (check for check in found if check.check == "patterns")
     assert check.passed
-    said = r"No Python call was recorded: \d+ of \d+ patterns not looked for\."
+    said = r"Calls of Python functions were not recorded: \d+ of \d+ patterns need them\."
     assert re.fullmatch(said, check.message)
     assert "patterns" not in {check.check for check in trust.checks(GOOD)}
 

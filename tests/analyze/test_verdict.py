@@ -8,15 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from profkit.analyze import _worthwhile, verdict
 from profkit.analyze import steps as step_times
-from profkit.analyze import verdict
 from profkit.analyze._compared_ranks import Compared
 from profkit.analyze._late_advice import late_advice, late_place
 from profkit.analyze._late_rank import with_late_rank
 from profkit.analyze.base import Recording
 from profkit.analyze.shared.step_times import BETWEEN_STEPS
 from profkit.core.result import Abstention, Finding, Metric, Result, Severity, Table, table
-from profkit.core.verdict import Cause, Confidence, Limiter, MemoryVerdict
+from profkit.core.verdict import Action, Cause, Confidence, Limiter, MemoryVerdict
 from profkit.planning.cache import load
 from profkit.report import verdict_text
 from profkit.report.verdict_text import gain, step_time
@@ -1524,3 +1524,13 @@ def test_ranks_that_wait_while_others_start_are_no_steady_step(start_ms, check, 
     waiting = "exposed_communication.waiting"
     times = {"gpu_idle.start_up": start_ms, waiting: 50, "gpu_computing": 50 - start_ms}
     assert on(times, checks=[(check, "false", "It may be.", "")]).limiter is limiter
+
+
+def test_without_steps_nothing_is_counted_per_step():
+    advice = "Call the model less often than 289 times a step: 905 operators per step take 3 µs."
+    action = Action(
+        cause="python", title="T", advice=advice, gain_ms=1, evidence={"kernels_per_step": 33.0}
+    )
+    found = _worthwhile.of_all(action)
+    assert found.advice == ("Call the model less often than 289 times: 905 operators take 3 µs.")
+    assert found.evidence == {"kernels": 33.0}

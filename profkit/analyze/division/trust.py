@@ -352,7 +352,8 @@ def _of_surroundings(seen: Seen) -> Iterator[Trust]:
     if not seen.has_python:
         every = patterns().values()
         blind = sum("python_calls" in pattern.parameters for pattern in every)
-        message = f"No Python call was recorded: {blind} of {len(every)} patterns not looked for."
+        of = f"{blind} of {len(every)} patterns"
+        message = f"Calls of Python functions were not recorded: {of} need them."
         yield Trust(check="patterns", passed=True, message=message)
     without_core = (
         f"the program's thread had no core for {seen.queued:.0%} of the time"

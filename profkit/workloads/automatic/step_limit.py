@@ -3,12 +3,17 @@
 import time
 from collections.abc import Callable
 
+_LONG = 10
+"""How many times as long as they have to last at least half of the steps are enough."""
+
 
 class StepLimit:
     """Ends the script after its step number `steps`, and not before `least_s` seconds of steps.
 
     Of these seconds the first `uncounted` steps are none, nor is what other listeners do between
-    steps. It calls `at_end` before, which says whether it has seen to the end of the script itself.
+    steps. Where steps are so long that half of them, with the uncounted ones, last ten times
+    `least_s`, these are enough. It calls `at_end` before, which says whether it has seen to the end
+    of the script itself.
     """
 
     def __init__(
@@ -19,10 +24,11 @@ class StepLimit:
         uncounted: int = 0,
     ) -> None:
         self.left = steps
+        self.half = steps // 2
         self.uncounted = uncounted
         self.at_end = at_end
         self.least_s = least_s
-        self.begun_s = self.lasted_s = 0.0
+        self.begun_s = self.lasted_s = self.all_lasted_s = 0.0
 
     def begin(self) -> None:
         """See `profkit.marks.Listener`."""
@@ -30,15 +36,20 @@ class StepLimit:
 
     def end_step(self) -> None:
         """Note that a step has ended, before listeners are called that do more than that."""
+        lasted_s = time.monotonic() - self.begun_s
+        self.all_lasted_s += lasted_s
         if self.uncounted <= 0:
-            self.lasted_s += time.monotonic() - self.begun_s
+            self.lasted_s += lasted_s
 
     def step(self, samples: int) -> None:
         """See `profkit.marks.Listener`."""
         del samples
         self.left -= 1
         self.uncounted -= 1
-        if self.left == 0 and self.lasted_s < self.least_s:
+        are_long = 0 < _LONG * self.least_s <= self.all_lasted_s and self.uncounted <= 0
+        if are_long and self.left <= self.half:
+            self.left = 0
+        elif self.left == 0 and self.lasted_s < self.least_s:
             self.left = 1
         self.begun_s = time.monotonic()
         # Scripts catch errors of their own, and hardly ever this.
