@@ -1,0 +1,36 @@
+"""When a program is ended that is looked at for some steps."""
+
+from itertools import count
+
+import pytest
+
+from profkit.workloads.automatic import step_limit
+from profkit.workloads.automatic.step_limit import StepLimit
+
+
+@pytest.mark.parametrize(
+    ("step_s", "uncounted", "ended"),
+    [
+        (0.5, 0, 20),  # half of the steps last 5 s
+        (0.05, 0, 40),
+        (2.0, 0, 10),
+        (4.0, 0, 10),
+        (1.5, 0, 14),
+        (2.0, 12, 12),
+        (0.5, 12, 20),
+    ],
+)
+def test_long_steps_are_enough_by_half_and_short_ones_go_on(monkeypatch, step_s, uncounted, ended):
+    """Of 20 steps for 2 s, the first of them perhaps uncounted, as they are traced."""
+    clock = [0.0]
+    monkeypatch.setattr(step_limit.time, "monotonic", lambda: clock[0])
+    limit = StepLimit(20, least_s=2.0, uncounted=uncounted)
+    limit.begin()
+    for number in count(1):
+        clock[0] += step_s
+        limit.end_step()
+        try:
+            limit.step(-1)
+        except SystemExit:
+            assert number == ended
+            return
