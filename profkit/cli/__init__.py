@@ -6,6 +6,7 @@ import importlib
 import io
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from profkit import __version__
 from profkit.cli.printed_text import printed_text
@@ -107,6 +108,8 @@ _HINTS = {
     errno.EPERM: _READ_ONLY,
     errno.ENOTDIR: _IN_THE_WAY,
     errno.EEXIST: _IN_THE_WAY,
+    errno.ELOOP: _IN_THE_WAY,
+    errno.EFBIG: "files may be larger with `ulimit -f unlimited`, or on another disk",
 }
 
 
@@ -153,6 +156,10 @@ def _run(command: str, argv: Sequence[str]) -> int:
         sys.stderr.write(f"profkit: {error}\n")
         return 1
     except OSError as error:
+        if _is_folder_gone():
+            gone = "profkit: the folder where it was started is no longer there\n"
+            sys.stderr.write(f"{gone}  hint: cd into one that is\n")
+            return 1
         if error.errno not in _HINTS:
             raise
         sys.stderr.write(f"profkit: {error}\n  hint: {_HINTS[error.errno]}\n")
@@ -160,6 +167,14 @@ def _run(command: str, argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("profkit: interrupted\n")
         return 130
+
+
+def _is_folder_gone() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _instead(command: str) -> str:

@@ -61,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _manifest_path(run: str) -> Path:
     """Return the manifest of a run by its name, how that begins, its folder or that file."""
-    for folder in (RUNS / run, Path(run)):
+    for folder in (RUNS / run, Path(run)) if run else ():
         path = folder if folder.name == "manifest.json" else folder / "manifest.json"
         if path.is_file():
             return path

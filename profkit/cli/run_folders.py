@@ -122,6 +122,8 @@ def all_runs() -> list[RunFolder]:
 
 def run_named(name: str) -> RunFolder:
     """Return the run with a name, with the one name that begins so, or in that folder."""
+    if not name:
+        raise InputError("the name of a run is empty", hint="profkit ls names the runs here")
     folders = {path.name: path for path in RUNS.glob("*") if path.is_dir()}
     if name in folders:
         return RunFolder(folders[name])

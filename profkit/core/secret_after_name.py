@@ -77,7 +77,7 @@ _IN_QUOTES = {
 }
 # A sentence, or two words of a command.
 _SAID = re.compile(
-    r"(?: (?:for|of) \S{1,40})?(?: is| was| provided)?:? +(?:\\?[\"'])?"
+    r"(?: (?:for|of) \S{1,40})?(?: is| was| provided)?(?::?|:[\"']) +(?:\\?[\"'])?"
     rf"(?P<bare>[^\s\"',;)]{{6,{_JUDGED}}})"
 )
 _REST = re.compile(r"[^\s\"']*")

@@ -17,6 +17,8 @@ _JOINED = re.compile(r"(auth|csrf|xsrf|access|api|session|refresh|bot)(token)", 
 _SECRET = re.compile(
     r"secret(?!ar)|(?:key|store)_?pass$|pass_?(?:w(?:or)?d|phrase|code)|credential|bearer"
     r"|(?:api|access|account|auth|encryption|license|master|private|shared|signing|ssh)_?key"
+    # Of where experiments, models and data are kept.
+    r"|(?:wandb|comet|neptune|hub|openai|anthropic|kaggle|storage|aws|azure)_?key"
 )
 # Names of where a secret lies, how long it is or how it is handled, not of the secret itself.
 _ABOUT = {
@@ -34,6 +36,8 @@ _OF_TEXT = {
 _ALONE = {"token", "pwd", "pw", "pass"}
 _ROUNDS = {"first", "second", "third", "last", "next", "each", "forward", "backward", "by", "num"}
 _KEYS = {"key", "auth", "pat", "cookie"}
+# As flags of their own these are nothing else.
+_FLAGS = {"pat", "cookie"}
 _MAYBE = {*_KEYS, "token", "tokens", "keys", "authorization", "webhook"} | {
     *("session", "sig", "signature")
 }
@@ -114,7 +118,7 @@ def _kind(name: str) -> Kind:
         is_given = last == "token" and name[0] in "-?&"
         return "token" if is_given and not before else _kind_of_word(last, set(before))
     if last in _KEYS:
-        return "key"
+        return "mixed" if last in _FLAGS and name[0] == "-" and not before else "key"
     return "maybe" if _MAYBE & set(words) else "other"
 
 

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shutil
 
 import pytest
 
@@ -101,7 +102,8 @@ def test_of_many_names_the_first_are_listed_and_the_others_counted(folder, capsy
         (["runs"], "results/runs/other/"),
         (["caches"], "p.cache"),
         (["mine"], "results/runs/mine/"),
-        (["oth", "caches"], "results/runs/other/"),
+        (["other", "caches"], "results/runs/other/"),
+        (["results/runs/other"], "results/runs/other/"),
     ],
 )
 def test_what_is_chosen_is_removed_and_nothing_else(folder, what, gone):
@@ -124,6 +126,16 @@ def test_a_file_that_lies_elsewhere_as_well_takes_no_room(folder, capsys):
     assert capsys.readouterr().out.split()[:3] == ["raw", "2", "B"]
     main(["clean", "raw", "--yes"])
     assert (folder / "mine.pickle").stat().st_size == 3000
+
+
+@pytest.mark.parametrize(("name", "said"), [("oth", "its whole name"), ("", "is empty")])
+def test_a_run_is_removed_by_its_whole_name_alone(folder, capsys, name, said):
+    """As `profkit clean "$RUN" --yes` would remove the only one where that variable is not set."""
+    shutil.rmtree(folder / "results/runs/mine")
+    before = everything(folder / "results/runs")
+    assert main(["clean", name, "--yes"]) == 1
+    assert said in capsys.readouterr().err
+    assert everything(folder / "results/runs") == before
 
 
 def test_nothing_is_removed_while_a_run_works_or_without_a_choice(folder, capsys):

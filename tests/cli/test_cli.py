@@ -230,6 +230,23 @@ def test_a_file_in_the_place_of_the_results_is_a_mistake_and_no_traceback(
     assert "hint: a file lies where a folder must" in said
 
 
+def test_results_that_link_to_themselves_are_a_mistake(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results").symlink_to("results")
+    assert main(["ls"]) == 1
+    assert "hint: a file lies where a folder must, or a link" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["show"], ["profile", "--", "python", "train.py"]])
+def test_a_folder_that_is_gone_is_said(tmp_path, monkeypatch, capsys, words):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert main(words) == 1
+    assert "it was started is no longer there" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["results/runs", "results/logs", ".snakemake"])
 def test_a_file_in_the_place_of_a_folder_of_the_results_is_a_mistake(
     tmp_path, monkeypatch, capsys, name

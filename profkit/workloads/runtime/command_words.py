@@ -34,7 +34,7 @@ def script(words: Sequence[str]) -> str:
     command = split(words)[1]
     if not command:
         return ""
-    if not _STARTERS.fullmatch(Path(command[0]).name):
+    if not starts_another(command[0]):
         return command[1] if command[0] == "-m" and len(command) > 1 else command[0]
     for index, word in enumerate(command[1:], start=1):
         if word in ("-m", "--module") and index + 1 < len(command):
@@ -44,11 +44,16 @@ def script(words: Sequence[str]) -> str:
     return command[0]
 
 
+def starts_another(program: str) -> bool:
+    """Say whether a program is one that runs another, as an interpreter or a launcher does."""
+    return _STARTERS.fullmatch(Path(program).name) is not None
+
+
 def reads_program(words: Sequence[str]) -> bool:
     """Say whether Python, or a shell, reads what it runs from its standard input: ``python -``."""
     command = split(words)[1]
     named = next((index for index, word in enumerate(command) if _names_program(word)), None)
-    if named is None or not _STARTERS.fullmatch(Path(command[0]).name):
+    if named is None or not starts_another(command[0]):
         return False
     # Nothing but flags is behind it, as in `python -u`, unlike `python -c '...'`.
     behind = (word for word in command[named + 1 :] if word == "-" or not _FLAG.fullmatch(word))

@@ -9,6 +9,7 @@ from typing import Any
 
 import profkit
 from profkit.process import bounded_command
+from profkit.workloads.runtime import command_words
 
 _GIT_TIMEOUT_S = 30
 _GIT_BYTES = 256 << 20
@@ -19,8 +20,10 @@ _MAX_UNTRACKED = 50
 def script(workload: Mapping[str, Any]) -> Path | None:
     """Return the script that is profiled; None for a module or one of the built-in programs."""
     words = shlex.split(workload.get("workload", {}).get("command", ""))
-    path = _start_folder(workload) / words[0] if words else None
-    return path if path is not None and path.is_file() else None
+    name = command_words.script(words)
+    path = _start_folder(workload) / name
+    # An interpreter may lie in a repository of its own.
+    return path if name and path.is_file() and not command_words.starts_another(name) else None
 
 
 def described(workload: Mapping[str, Any]) -> dict[str, Any]:

@@ -52,6 +52,22 @@ def test_the_project_is_what_ranks_start_in(project):
     assert named["script"]["path"] == "../other/train.py"
 
 
+def test_an_interpreter_in_a_repository_of_its_own_is_not_the_project(project, tmp_path):
+    """As those of pyenv are: to go back to that commit would change them."""
+    python = project / "bin/python3.11"
+    python.parent.mkdir()
+    python.write_text("#!/bin/sh\n")
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "train.py").touch()
+    command = {"workload": {"command": f"{python} train.py"}, "launcher": {"cwd": str(here)}}
+    about = git_state.described(command)
+    assert "project" not in about["git"]
+    assert about["script"]["path"] == str(here / "train.py")
+    alone = command | {"workload": {"command": f"{python} -c pass"}}
+    assert git_state.script(alone) is None
+
+
 def test_changes_are_kept_as_a_diff_that_git_applies(project):
     (project / "train.py").write_text("one\nthree\n")
     (project / "untracked.py").write_text("")
