@@ -33,6 +33,14 @@ _NS_PER_MS = 1e6
 _GROW = ("prefix_computed_again", "growing_cache")
 """Patterns of programs whose steps grow."""
 
+_LOADERS = tuple(
+    f"torch.utils.data.dataloader.{name}"
+    for name in ("__init__", "__iter__", "__del__", "_shutdown_workers")
+)
+"""Calls in which the workers of a DataLoader are started or ended."""
+_OF_WORKERS = "keep one iterator, or workers with `persistent_workers=True`, not new ones each time"
+_OF_CALLS = "do it less often, or make it cheaper"
+
 _BETWEEN = f"python.{phases.BETWEEN}"
 
 
@@ -157,7 +165,7 @@ def _between(steps: Result, step_ns: float) -> Iterator[Action]:
             title=title,
             place=place,
             advice=(
-                f"{what}: do it less often, or make it cheaper"
+                f"{what}: {_OF_WORKERS if call in _LOADERS else _OF_CALLS}"
                 f"{f', most of it in {line}' if line else ''}."
                 f"{'' if place else ' `+tool=py_spy` shows its lines.'}"
             ),

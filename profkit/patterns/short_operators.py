@@ -18,6 +18,7 @@ from profkit.patterns._rows import (
     per_step,
     place,
     time,
+    within,
 )
 from profkit.patterns._shapes import AT_ONCE, LAYER_PRODUCTS, rows_of_left
 from profkit.patterns.base import CHARGED, Match, Step, pattern
@@ -118,7 +119,8 @@ def _of_loops(cpu_ops: pd.DataFrame, lines: pd.DataFrame, own: Chosen, step: Ste
     is_written_out = all(having(cpu_ops, gate).any() for gate in _GATES)
     is_recurrent = is_written_out and not having(cpu_ops, _FUSED).any()
     layer = "use a fused layer such as `torch.nn.LSTM`, " if is_recurrent else ""
-    reads = per_step(having(cpu_ops, _READS) & own, step.count)
+    mine = own if lines.empty else own & within(cpu_ops, lines)
+    reads = per_step(having(cpu_ops, _READS) & mine, step.count)
     whole = f", without its {reads:,.0f} `.item()` per step" if reads >= _MANY_CALLS else ""
     return (
         "Put what a loop goes through, as time steps or samples, into one tensor and call each "

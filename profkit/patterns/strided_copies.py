@@ -2,7 +2,8 @@
 
 import pandas as pd
 
-from profkit.patterns._rows import cause, having, inside, per_step, place, time
+from profkit.patterns._rows import cause, equal, having, inside, per_step, place, time
+from profkit.patterns._shapes import CONVOLUTIONS
 from profkit.patterns.base import Match, Step, pattern
 
 _LEAST_SHARE = 0.05
@@ -13,8 +14,10 @@ _LEAST_SHARE = 0.05
     source="https://docs.pytorch.org/docs/stable/tensor_view.html",
 )
 def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
-    """Find copies below `contiguous` and `reshape`."""
+    """Find copies below `contiguous` and `reshape` that no convolution and no backward made."""
     calls = having(cpu_ops, r"^aten::(?:contiguous|_reshape_copy|reshape)$")
+    calls &= ~equal(cpu_ops, "phase", "backward")
+    calls &= ~inside(cpu_ops, having(cpu_ops, CONVOLUTIONS))
     if not calls.any():
         return None
     chosen = inside(cpu_ops, calls) & having(cpu_ops, r"^aten::(?:clone|copy_)$")

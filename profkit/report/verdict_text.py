@@ -321,10 +321,11 @@ def _in_short(checks: Iterable[Trust]) -> str:
 
 
 def _short(check: Trust) -> str:
-    slower = _SLOWER.match(check.message)
-    if slower is None:
-        return _IN_SHORT.get(check.check, check.check)
-    return f"steps{slower[1]}{', as the two runs differ' if slower[2] else ''}"
+    if slower := _SLOWER.match(check.message):
+        return f"steps{slower[1]}"
+    if check.message.startswith(_DIFFERENT):
+        return "the two runs differ"
+    return _IN_SHORT.get(check.check, check.check)
 
 
 _UNSEEN = {
@@ -335,12 +336,11 @@ _UNSEEN = {
 }
 _SURE = [Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH]
 _ALWAYS = ("steps", "ranks", "profiler overhead")
-_SLOWER = re.compile(
-    r"The same steps( take [\d.]+ times as long with the profiler)(: the two runs differ)?"
-)
+_DIFFERENT = "The two runs differ: "
+_SLOWER = re.compile(r"The same steps( take [\d.]+ times as long with the profiler)")
 _IN_SHORT = {
     "steps": "too few steps",
-    "few steps": "only two steps",
+    "few steps": "only two steps were traced",
     "usual steps": "the traced steps are slower than most",
     "whole steps": "recording ended within a step",
     "variation": "step times vary",

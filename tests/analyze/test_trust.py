@@ -256,7 +256,7 @@ def test_losses_that_could_not_be_looked_for_differ_from_those_that_were_not_fou
     found = trust.checks(replace(GOOD, has_python=False))
     (check,) = (check for check in found if check.check == "patterns")
     assert check.passed
-    said = r"Calls of Python functions were not recorded: \d+ of \d+ patterns need them\."
+    said = r"Calls of functions were not recorded: \d+ of \d+ patterns need them\."
     assert re.fullmatch(said, check.message)
     assert "patterns" not in {check.check for check in trust.checks(GOOD)}
 
@@ -285,7 +285,9 @@ def test_what_several_captures_note_alike_is_said_once():
     assert overlaps.message.startswith("60 of 5,000 operators overlap without nesting")
 
 
-@pytest.mark.parametrize(("queued", "remedy"), [(0.5, ", or try `OMP_NUM_THREADS=1`."), (0, ".")])
+@pytest.mark.parametrize(
+    ("queued", "remedy"), [(0.5, " or with fewer threads (`OMP_NUM_THREADS`)."), (0, ".")]
+)
 def test_threads_that_wait_for_cores_on_a_busy_machine_may_be_too_many(queued, remedy):
     (found,) = failed(**CASES["machine"][0], queued=queued).values()
     assert found.message.endswith(f": repeat on an idle machine{remedy}")
@@ -300,5 +302,5 @@ def test_each_check_has_words_for_a_terminal():
 def test_steps_that_are_much_shorter_with_the_profiler_are_those_of_another_run(ratio, check):
     (found,) = failed(**slowed(ratio)).values()
     assert found.check == check
-    said = f"{ratio:.2f} times as long with the profiler: {trust._DIFFERENT}."
-    assert found.message.endswith(said)
+    said = f"The two runs differ: with the profiler the same steps took {ratio:.0%} of the"
+    assert found.message.startswith(said)

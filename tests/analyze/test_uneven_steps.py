@@ -2,11 +2,30 @@
 
 import pytest
 
-from profkit.analyze._uneven_steps import not_said_beside, uneven_steps
-from profkit.analyze.shared.step_times import BETWEEN_STEPS
+from profkit.analyze._uneven_steps import beside_steps, not_said_beside, uneven_steps
+from profkit.analyze.shared.step_times import BETWEEN_STEPS, BETWEEN_STEPS_BY_CALL
 from profkit.core.result import Metric, Result, Table
 from profkit.core.step_time import BASELINE, step_time_title
 from profkit.core.verdict import Action
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        ("torch.utils.data.dataloader.__del__", "keep one iterator, or workers with `persist"),
+        ("train.evaluate", "do it less often, or make it cheaper"),
+    ],
+)
+def test_workers_that_end_between_steps_are_to_be_kept(call, what):
+    columns = ("place", "call", "share", "line")
+    calls = Table(title="", columns=columns, rows=(("train.py(9): main", call, 0.47, ""),))
+    metrics = {
+        "step_time_ns": Metric(value=80e6, unit="ns", title=step_time_title(BASELINE)),
+        BETWEEN_STEPS: Metric(value=0.2, unit="share", title=""),
+    }
+    steps = Result(metrics=metrics, tables={BETWEEN_STEPS_BY_CALL: calls})
+    (action,) = beside_steps(steps, memory_grows=False)
+    assert action.advice.startswith(f"`{call}` takes 47% of that: {what}")
 
 
 @pytest.mark.parametrize(

@@ -136,10 +136,7 @@ def test_however_much_there_is_to_say_it_fits_in_whole_sentences(width):
 
 
 SLOWER = "The same steps take 2.98 times as long with the profiler."
-FASTER = (
-    "The same steps take 0.57 times as long with the profiler: the two runs differ, `--again`"
-    " records both anew."
-)
+FASTER = "The two runs differ: traced steps took 57% of their time. `--again` repeats both."
 DOUBTS = (
     Trust(check="machine", passed=False, message=f"The machine was busy. {LONG} {LONG}"),
     Trust(check="profiler overhead", passed=False, message="With the profiler all is slower."),
@@ -159,7 +156,7 @@ DOUBTS = (
         ),
         (
             (DOUBTS[0], replace(DOUBTS[1], message=FASTER)),
-            "steps take 0.57 times as long with the profiler, as the two runs differ.",
+            "the machine was busy, the two runs differ.",
         ),
         (
             (

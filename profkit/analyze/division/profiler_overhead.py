@@ -18,6 +18,9 @@ OVERHEAD = "profiler_overhead"
 _CAUSES = tuple(f"{gpu.IDLE}.{name}" for name in (PYTHON, "loading_data", "compiler"))
 """Causes of idle time in which the CPU works."""
 
+_MOST_OVERHEAD, _MOST_CHANCE, _EVEN = 0.1, 0.2, 0.05
+"""How much longer steps may take with the profiler, and shorter by chance, and what is the same."""
+
 _LEAST_MS = 1e-6
 """A nanosecond: what is left of less is rounding."""
 
@@ -43,6 +46,23 @@ def _over_usual(observer_tax: Result | None, recordings: Iterable[str]) -> float
     of_traced = [float(row["baseline_ns"]) for row in rows if row["tool"] in {*recordings}]
     unprofiled = observer_tax.metrics[UNPROFILED].value
     return next(iter(of_traced), unprofiled) / unprofiled
+
+
+def is_usual(slowdown: Metric) -> bool:
+    """Say whether steps take about as long with the profiler as they may."""
+    return 1 - _MOST_CHANCE <= slowdown.value <= 1 + _MOST_OVERHEAD
+
+
+def in_words(slowdown: Metric) -> str:
+    """Return how much longer steps take with the profiler, as a sentence."""
+    known = slowdown.interval
+    chance = "; that may be chance" if known is not None and known.low <= 1 <= known.high else ""
+    if slowdown.value < 1 - _MOST_CHANCE:
+        times = f"with the profiler the same steps took {slowdown.value:.0%} of the time{chance}"
+        return f"The two runs differ: {times}. `--again` repeats both."
+    ratio = f"{slowdown.value:.2f} times"
+    said = f"about as long ({ratio})" if abs(slowdown.value - 1) < _EVEN else f"{ratio} as long"
+    return f"The same steps take {said} with the profiler{chance}."
 
 
 def without_overhead(rows: pd.DataFrame, slowdown: float, unprofiled_ms: float) -> pd.DataFrame:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from profkit.analyze.base import Recording
 from profkit.analyze.division.periods import Periods, slowest_ns
+from profkit.analyze.division.profiler_overhead import in_words, is_usual
 from profkit.analyze.division.unrecorded_gpu import LOST, OF_APPLE
 from profkit.core.formatting import agreeing, counted, duration
 from profkit.core.result import Metric
@@ -36,8 +37,7 @@ _COUNT = re.compile(r"[\d,]+")
 _FEW_ROWS = 0.01
 _BUSY = re.compile(r"other processes|other virtual machines|clock")
 _OF_GPU = re.compile(r"of GPU \d")
-_REPEAT, _FEW = "repeat on an idle machine", ", or try `OMP_NUM_THREADS=1`"
-_DIFFERENT = "the two runs differ, `--again` records both anew"
+_REPEAT, _FEW = "repeat on an idle machine", " or with fewer threads (`OMP_NUM_THREADS`)"
 _ENOUGH_STEPS = 3
 _FEWEST_COMPARED = 2
 _FEW_STEPS = "few steps"
@@ -46,8 +46,6 @@ MOST_VARIATION = 0.3
 
 _USUAL_STEPS = 3
 _MOST_RESIDUAL = 0.25
-_MOST_OVERHEAD = 0.1
-_MOST_CHANCE = 0.2
 _OTHER_RUN = 0.5
 """Of the time without the profiler: steps that take no longer with it are those of another run."""
 
@@ -55,7 +53,6 @@ FAR_STEPS = "other steps"
 MACHINE = "machine"
 SIZES = "sizes"
 _MOST_QUEUED = 0.1
-_EVEN = 0.05
 _MANY_CALLS = 100
 """Of which each takes about one microsecond more."""
 _MOST_ON_CPU = 0.2
@@ -352,8 +349,9 @@ def _of_surroundings(seen: Seen) -> Iterator[Trust]:
     if not seen.has_python:
         every = patterns().values()
         blind = sum("python_calls" in pattern.parameters for pattern in every)
-        of = f"{blind} of {len(every)} patterns"
-        message = f"Calls of Python functions were not recorded: {of} need them."
+        message = (
+            f"Calls of functions were not recorded: {blind} of {len(every)} patterns need them."
+        )
         yield Trust(check="patterns", passed=True, message=message)
     without_core = (
         f"the program's thread had no core for {seen.queued:.0%} of the time"
@@ -373,22 +371,12 @@ def _of_surroundings(seen: Seen) -> Iterator[Trust]:
             " slows the CPU: compare with a recording without `with_stack`.",
         )
     is_far = seen.slowdown is not None and seen.slowdown.value <= _OTHER_RUN
-    warned = (warning for one in seen.recordings.values() for warning in one.warnings)
+    warned = [warning for one in seen.recordings.values() for warning in one.warnings]
     if within := next(filter(_WITHIN_STEP.search, warned), ""):
         yield Trust(check="whole steps", passed=False, message=within)
     elif (slowdown := seen.slowdown) is not None:
-        known = slowdown.interval
-        may_be_chance = known is not None and known.low <= 1 <= known.high
-        ratio = f"{slowdown.value:.2f} times"
-        is_even = abs(slowdown.value - 1) < _EVEN
-        said = f"about as long ({ratio})" if is_even else f"{ratio} as long"
-        yield Trust(
-            check=FAR_STEPS if is_far else "profiler overhead",
-            passed=1 - _MOST_CHANCE <= slowdown.value <= 1 + _MOST_OVERHEAD,
-            message=f"The same steps take {said} with the profiler"
-            f"{'; that may be chance' if may_be_chance else ''}"
-            f"{f': {_DIFFERENT}' if slowdown.value < 1 - _MOST_CHANCE else ''}.",
-        )
+        check = FAR_STEPS if is_far else "profiler overhead"
+        yield Trust(check=check, passed=is_usual(slowdown), message=in_words(slowdown))
     if seen.over_usual > _MOST_OVER_USUAL and not is_far:
         yield Trust(
             check="usual steps",

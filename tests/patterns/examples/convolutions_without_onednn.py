@@ -12,6 +12,9 @@ SLOW = [
 FOUND = {"cpu_ops": SLOW}
 EXPECTED = ("cpu_operators.aten::_slow_conv2d_forward", 50_000, 'GPU, `.to("mps")`')
 PASSED = {
+    "weights of one element for few images": {
+        "cpu_ops": [SLOW[0], SLOW[1] | {"input_shapes": "[[8,64,56,56],[64,64,1,1],[]]"}, SLOW[2]]
+    },
     "oneDNN": {"cpu_ops": [op(0, "aten::mkldnn_convolution", 80_000, **SHAPES)]},
     "a small image, for which oneDNN is no faster": {
         "cpu_ops": [SLOW[0], SLOW[1] | {"input_shapes": "[[1,3,32,32],[8,3,3,3],[]]"}, SLOW[2]]

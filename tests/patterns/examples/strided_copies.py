@@ -13,5 +13,17 @@ FOUND = {
 EXPECTED = ("gpu_computing.aten::copy_", 90_000, "Leave out `contiguous`")
 PASSED = {
     "a tensor that is contiguous": {"cpu_ops": [op(2, "aten::contiguous")]},
+    "in backward": {
+        "cpu_ops": [row | {"phase": "backward"} for row in FOUND["cpu_ops"]],
+        "kernels": KERNELS,
+    },
+    "that a convolution makes": {
+        "cpu_ops": [
+            op(4, "aten::convolution"),
+            FOUND["cpu_ops"][0] | {"parent": 4},
+            *FOUND["cpu_ops"][1:],
+        ],
+        "kernels": KERNELS,
+    },
     "another copy": {"cpu_ops": [op(2, "aten::copy_")], "kernels": KERNELS},
 }
