@@ -27,6 +27,7 @@ _VERDICTS = ("kernel_verdict", "memory_verdict", "verdict")
 _NARROWEST = 60
 """Characters of a line in which all that a verdict says finds room."""
 
+_DAMAGED = "a result that cannot be read"
 _FINDINGS = 3
 _NOTES = 3
 _SEVERITIES = (Severity.BAD, Severity.WARN, Severity.INFO)
@@ -42,6 +43,8 @@ def answer(run: RunFolder) -> Iterator[str]:
     if not documents:
         yield f"{run.name} has no results yet: profkit why {run.path} says what is missing"
     results = {name: documents[name].result for name in ANALYSES if name in documents}
+    if "verdict" in results and (damage := _unreadable(results["verdict"])):
+        yield f"Not known: the verdict, as {damage}"
     numbers = [line for name, one in results.items() for line in _numbers(name, one)]
     yield from numbers
     found = [finding for one in results.values() for finding in one.findings]
@@ -115,6 +118,11 @@ def _sweep_of(names: Sequence[str]) -> result.Result | None:
     return document.result if swept == set(names) else None
 
 
+def _unreadable(made: result.Result) -> str:
+    """Return why the file of a result cannot be read, "" if it can, as `_document` has it."""
+    return next((one.reason for one in made.abstentions if one.what == _DAMAGED), "")
+
+
 def what_a_step_is(run: RunFolder) -> Iterator[str]:
     """Yield how many calls of optimizers or of the model make a step, where these are several."""
     texts = dict.fromkeys(_notes_on_files(run))
@@ -155,7 +163,7 @@ def _document(path: Path) -> result.Document:
     try:
         return result.read(path)
     except InputError as error:
-        empty = result.Result.abstain(path.stem, str(error))
+        empty = result.Result.abstain(_DAMAGED, str(error))
         return result.Document(
             analysis=path.stem, title="", summary="", result=empty, provenance=NOTHING
         )

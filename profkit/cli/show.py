@@ -35,6 +35,8 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("targets", nargs="*", metavar="run|file", help=about)
     parser.add_argument("--notes", action="store_true", help="list what was not recorded, and why")
     args = parser.parse_args(argv)
+    if "" in args.targets:
+        raise InputError("the name of a run or a file is empty", hint="profkit ls names the runs")
     paths = [Path(target) for target in args.targets]
     if not paths:
         runs = {run.name: run for run in last_selected()}

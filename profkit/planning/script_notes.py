@@ -31,8 +31,8 @@ def without_effect(composed: Composed, keys: Container[str]) -> Iterator[str]:
         if name in keys and value not in ("", "none"):
             yield (
                 f"{name} has no effect: the script gets its command and its environment alone;"
-                f" write {_EXAMPLES.get(name, f'${{{name}}}')} into workload.command, or leave"
-                f" {name} out"
+                f" write {_EXAMPLES.get(name, f'${{{name}}}')} into the command, or leave {name}"
+                " out"
             )
 
 

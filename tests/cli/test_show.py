@@ -278,6 +278,20 @@ def test_the_run_to_take_of_a_sweep_is_shown_while_it_is_that_of_the_selection(r
     assert "Take batch" not in capsys.readouterr().out
 
 
+def test_a_verdict_that_cannot_be_read_is_said(run, capsys):
+    (run / "analyze/verdict.json").write_text("garbage")
+    assert main(["show"]) == 0
+    shown = capsys.readouterr().out
+    assert "Not known: the verdict, as " in shown
+    assert "verdict.json: not a result" in shown
+
+
+@pytest.mark.usefixtures("run")
+def test_an_empty_name_is_no_run_and_no_folder(capsys):
+    assert main(["show", ""]) == 1
+    assert "is empty" in capsys.readouterr().err
+
+
 def test_what_several_optimizers_make_of_a_step_is_said_first(folder, capsys):
     of_step = "Several optimizers take turns: a step is a round of 5 calls of Adam and 1 of SGD."
     warned = ["The machine was busy.", of_step]

@@ -71,5 +71,5 @@ def test_the_note_says_what_to_write():
     (note,) = without_effect(composed, unread(composed, Script(command="s.py")))
     assert note == (
         "zero has no effect: the script gets its command and its environment alone; write"
-        " ${zero.stage} into workload.command, or leave zero out"
+        " ${zero.stage} into the command, or leave zero out"
     )
