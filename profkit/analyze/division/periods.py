@@ -89,7 +89,7 @@ def periods(
         return Periods(rows=lasting[columns], one_off_ns={}, problem=found)
     windows = until_gpu_done(known, kernels)[columns]
     begins = np.maximum(windows["start_ns"], _begins(windows, kernels))
-    before = (begins - windows["start_ns"]).max()
+    before = (begins - windows["start_ns"]).to_numpy(np.int64).max(initial=0)
     windows["start_ns"] = begins
     windows = windows[windows["end_ns"] > windows["start_ns"]]
     rows = _to_the_next(_with_work(windows, of_cpu), are_clocked=clocked is not None)
