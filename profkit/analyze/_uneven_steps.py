@@ -230,15 +230,15 @@ def uneven_steps(
     if max(mean, median) <= UNEVEN * min(mean, median):
         return
     is_known = known >= _MOST * (1 - median / mean) > 0
-    chance = "as where other programs have the cores"
+    chance = ", or other programs have the cores"
     why = (
         "as the program does more in some of them"
         if is_known
         else "as the sizes of tensors are not the same in all of them"
         if sizes_vary
-        else f"{chance}, or the batches of several DataLoader workers come together"
+        else f"as where the batches of several DataLoader workers come together{chance}"
         if loads_data
-        else f"{chance}, or the program does more in some of them"
+        else f"as where the program does more in some of them{chance}"
     )
     many = (
         f"some are far slower than others, {why}"

@@ -90,8 +90,8 @@ class ProgramLink:
         self._end.touch()
         again = "Ctrl-C" if signum == signal.SIGINT else signal.Signals(signum).name
         sys.stderr.write(
-            "\nending the program; the report is made of what was recorded until now"
-            f" ({again} again ends that as well)\n"
+            "\nending the program, which has a minute for that; the report is made of what was"
+            f" recorded until now ({again} again ends that as well)\n"
         )
 
 

@@ -31,8 +31,8 @@ def test_workers_that_end_between_steps_are_to_be_kept(call, what):
 @pytest.mark.parametrize(
     ("loads_data", "sizes_vary", "why"),
     [
-        (True, False, "or the batches of several DataLoader workers come together"),
-        (False, False, "or the program does more in some of them"),
+        (True, False, "workers come together, or other programs have the cores"),
+        (False, False, "does more in some of them, or other programs have the cores"),
         (True, True, "than others, as the sizes of tensors are not the same in all of them"),
     ],
 )
