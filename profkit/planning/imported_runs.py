@@ -111,6 +111,11 @@ def _of_no_kind(path: Path, start: bytes) -> InputError:
     for begun_with, (packed, unpacks) in _PACKED.items():
         if start.startswith(begun_with):
             return InputError(f"{path}: {packed}", hint=f"unpack it first: {unpacks}")
+    # Late: hardly any command meets one.
+    from tarfile import is_tarfile  # noqa: PLC0415
+
+    if is_tarfile(path):
+        return InputError(f"{path}: a tar archive", hint="unpack it first: tar xf")
     words = ", ".join(import_kinds())
     return InputError(f"{path}: none of the recordings that profkit reads: {words}")
 

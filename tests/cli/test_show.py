@@ -9,6 +9,7 @@ import os
 import pickle
 import subprocess
 import sys
+import tarfile
 import zipfile
 from dataclasses import replace
 
@@ -41,6 +42,15 @@ def zipped(content):
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("t.json", content)
+    return packed.getvalue()
+
+
+def tarred(content):
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        about = tarfile.TarInfo("t.json")
+        about.size = len(content)
+        archive.addfile(about, io.BytesIO(content))
     return packed.getvalue()
 
 
@@ -141,7 +151,14 @@ def test_a_packed_trace_is_known_by_what_is_in_it(folder, capsys):
 
 
 @pytest.mark.parametrize(
-    ("pack", "unpacks"), [(lzma.compress, "unxz"), (bz2.compress, "bunzip2"), (zipped, "unzip")]
+    ("pack", "unpacks"),
+    [
+        (lzma.compress, "unxz"),
+        (bz2.compress, "bunzip2"),
+        (zipped, "unzip"),
+        (tarred, "tar xf"),
+        (lambda content: gzip.compress(tarred(content)), "tar xf"),
+    ],
 )
 def test_what_is_packed_otherwise_is_to_be_unpacked_first(folder, capsys, pack, unpacks):
     write_trace(folder / "t.json", 0)
