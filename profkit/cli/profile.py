@@ -14,6 +14,7 @@ from profkit.cli import run
 from profkit.cli.loudness import add_loudness
 from profkit.cli.program_link import linked_program
 from profkit.core.errors import ConfigError
+from profkit.planning import script_notes
 from profkit.planning.command_line import as_override
 from profkit.workloads.runtime import command_words
 
@@ -130,6 +131,13 @@ def overrides(
         raise ConfigError(
             f"{' '.join(sorted(taken))}: what profile runs is the command behind --",
             hint="profkit run runs other workloads",
+        )
+    if swept := script_notes.swept_in_vain(given, words):
+        name = swept.partition("=")[0]
+        raise ConfigError(
+            f"{swept}: the command does not read {name}, so all of these runs would be the same",
+            hint=f"write '{script_notes.placeholder(name)}' where its value belongs, as in:"
+            " profkit profile batch=2,4 -- python train.py --batch '${batch}'",
         )
     if "launcher" not in keys and (of_hosts := keys & _OF_HOSTS):
         raise ConfigError(

@@ -13,7 +13,13 @@ _PASSED_ON = {
     *("model", "zero", "batch", "precision", "compile", "grad_accumulation"),
     *("steps", "seed", "device"),
 }
+_SEVERAL = re.compile(r"[^\[{(\"']*,.*|(?:range|choice|glob)\(.*")
 _EXAMPLES = {"model": "${model.name}", "zero": "${zero.stage}"}
+
+
+def placeholder(key: str) -> str:
+    """Return what stands in a command for the value of `key`."""
+    return _EXAMPLES.get(key, f"${{{key}}}")
 
 
 def unread(composed: Composed, workload: BaseWorkload) -> frozenset[str]:
@@ -21,6 +27,20 @@ def unread(composed: Composed, workload: BaseWorkload) -> frozenset[str]:
     if workload.reads_configuration:
         return frozenset()
     return frozenset(_PASSED_ON - composed.passed_on)
+
+
+def swept_in_vain(given: Iterable[str], words: Iterable[str]) -> str:
+    """Return the override of those `given` with several values that no word of a command reads.
+
+    All of its runs would be the same; "" if there is none.
+    """
+    command = " ".join(words)
+    for override in given:
+        key, _, values = override.lstrip("+~").partition("=")
+        is_read = re.search(rf"\$\{{{re.escape(key)}\b", command)
+        if key in _PASSED_ON and _SEVERAL.fullmatch(values) and not is_read:
+            return override
+    return ""
 
 
 def without_effect(composed: Composed, keys: Container[str]) -> Iterator[str]:
@@ -31,8 +51,7 @@ def without_effect(composed: Composed, keys: Container[str]) -> Iterator[str]:
         if name in keys and value not in ("", "none"):
             yield (
                 f"{name} has no effect: the script gets its command and its environment alone;"
-                f" write {_EXAMPLES.get(name, f'${{{name}}}')} into the command, or leave {name}"
-                " out"
+                f" write {placeholder(name)} into the command, or leave {name} out"
             )
 
 

@@ -54,6 +54,14 @@ def test_what_is_given_goes_before_the_defaults(plan):
     assert plan(is_whole=True).runs[0].behaviour["workload"]["stop_after"] is None
 
 
+@pytest.mark.parametrize("swept", ["batch=2,4", "model=a,b", "+seed=range(0,3)"])
+def test_a_sweep_of_what_the_command_does_not_read_is_refused(capsys, swept):
+    assert main(["profile", swept, "--", "python", "x.py"]) == 1
+    said = capsys.readouterr().err
+    assert "all of these runs would be the same" in said
+    assert "write '${" in said
+
+
 def test_a_sweep_puts_its_values_into_the_command_and_into_the_names(plan):
     words = ("python", "-m", "torch.distributed.run", "--nproc-per-node=2", "x.py", "${batch}")
     made = plan("batch=2,4", words=words)
