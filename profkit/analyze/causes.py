@@ -302,11 +302,15 @@ def _result(  # noqa: PLR0913, PLR0917 (what the tables are made of)
     trusted = pd.DataFrame(
         [asdict(check) | {"silences": " ".join(check.silences)} for check in checks]
     )
-    note = f"Of rank {shown}, whose causes the verdict tells, and of all others."
+    note = (
+        f"Of rank {shown}, whose causes the verdict tells, and of all others. Those that are part "
+        "of no other sum to the step."
+    )
+    tree = _with_wholes(rows)
     return Result(
         metrics=_metrics(rows[rows["rank"] == shown], by_step[by_step["rank"] == shown]),
         tables={
-            "causes": table(rows, title="Causes of the step time of each rank", note=note),
+            "causes": table(tree, title="Causes of the step time of each rank", note=note),
             "ranks": table(of_ranks, title="Step time of each rank"),
             "by_step": table(by_step, title="Causes of every step", limit=config.max_rows),
             "parts": table(consist, title="Modules, operators, lines and kernels of each cause"),
@@ -325,6 +329,16 @@ def _result(  # noqa: PLR0913, PLR0917 (what the tables are made of)
         ),
         abstentions=_abstentions(problem, ranks),
     )
+
+
+def _with_wholes(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the causes of each rank with the title of the one that each is part of, or ""."""
+    titles = dict(zip(zip(rows["rank"], rows["id"], strict=True), rows["title"], strict=True))
+    above = [cause.rpartition(".")[0] for cause in rows["id"]]
+    wholes = [titles.get(one, "") for one in zip(rows["rank"], above, strict=True)]
+    made = rows.copy()
+    made.insert(list(rows).index("title") + 1, "part_of", wholes)
+    return made
 
 
 def _with_places(by_step: pd.DataFrame) -> pd.DataFrame:

@@ -102,6 +102,14 @@ GPU = {
 }
 
 
+def test_each_cause_says_what_it_is_part_of():
+    found = tree(divided(**GPU))
+    wholes = {name: row["part_of"] for name, row in found.items()}
+    assert (wholes["gpu_idle"], wholes["gpu_idle.python"]) == ("", "GPU idle")
+    whole_ms = sum(row["ms_per_step"] for row in found.values() if not row["part_of"])
+    assert whole_ms == pytest.approx(2.0)
+
+
 def test_python_and_dispatch_say_how_much_is_in_operators():
     evidence = json.loads(tree(divided(**GPU))["gpu_idle.python"]["evidence"])
     # Of 565 us, 150 are around the operator.
