@@ -1,18 +1,21 @@
 """Processes that help this one: forks of it, which share what it has loaded."""
 
 import multiprocessing
+import pickle
 import sys
 import threading
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from profkit.process import malloc, process_tree
 
 if TYPE_CHECKING:
     from multiprocessing.context import BaseContext
 
+_Found = TypeVar("_Found")
 _TASKS = Path("/proc/self/task")
 _OF_ARROW = "jemalloc_bg_thd"
 """Thread of Arrow's allocator, which stops it before a fork and has one of its own after it."""
@@ -34,6 +37,19 @@ def started(count: int, module: str) -> ProcessPoolExecutor:
     pool = ProcessPoolExecutor(count, context, _begin)
     pool.submit(int)  # what follows may start threads
     return pool
+
+
+def asked(pool: Executor, call: Callable[..., _Found], *words: object) -> "Future[_Found]":
+    """Have `pool` call something with these `words`, all as they are now.
+
+    What it is asked is pickled later, on a thread of its own, and may be changing then.
+    """
+    return pool.submit(_called, pickle.dumps((call, words)))
+
+
+def _called(pickled: bytes) -> Any:
+    call, words = pickle.loads(pickled)  # noqa: S301 - made by `asked` of this program
+    return call(*words)
 
 
 def _begin() -> None:

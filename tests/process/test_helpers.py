@@ -84,3 +84,13 @@ def test_only_threads_that_forks_take_care_of_let_it_fork(threads, may, tmp_path
     monkeypatch.setattr(helpers.threading, "active_count", lambda: 1)
     monkeypatch.setattr(helpers.sys, "platform", "linux")
     assert helpers._may_fork() == may
+
+
+def test_what_is_asked_is_as_it_was_then():
+    """A pool pickles it on a thread of its own, which fails if it grows meanwhile."""
+    numbers = dict.fromkeys(range(100_000))
+    with helpers.started(1, "json") as pool:
+        found = [helpers.asked(pool, len, numbers)]
+        numbers.clear()
+        found += [helpers.asked(pool, len, numbers)]
+        assert [one.result() for one in found] == [100_000, 0]

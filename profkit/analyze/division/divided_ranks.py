@@ -240,14 +240,16 @@ def _begun(kernels: pd.DataFrame, launched: pd.DataFrame) -> pd.DataFrame:
     start, end = (kernels[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
     begins, lasted = np.full(len(head), -1, dtype=np.int64), np.zeros(len(head), dtype=np.int64)
     before = _launched_before(kernels, launched)
+    held = np.bincount(group[before], minlength=len(head)) > 0
     later = np.flatnonzero(~before)
     first, ready = _waited(kernels.iloc[later], launched.iloc[later])
     for row, since in zip(later[first], ready, strict=True):
         own = later[(group[later] == group[row]) & (start[later] < start[row])]
         busy = (np.minimum(end[own], start[row]) - start[own]).sum()
         if busy < _BUSY_MEANWHILE * (start[row] - start[own].min(initial=since)):
-            begins[group[row]] = max(begins[group[row]], start[row])
             lasted[group[row]] = np.iinfo(np.int64).max // 2
+            if not held[group[row]]:
+                begins[group[row]] = max(begins[group[row]], start[row])
     np.maximum.at(begins, group[before], end[before])
     np.add.at(lasted, group[before], (end - start)[before])
     return kernels[WHERE].iloc[head].assign(begins_ns=begins, before_ns=lasted)

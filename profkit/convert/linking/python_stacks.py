@@ -19,6 +19,7 @@ from profkit.convert.linking.origin import Origin
 from profkit.convert.linking.python import is_module, readable
 from profkit.convert.linking.python_calls import NAME, PythonCalls
 from profkit.convert.linking.steps import Steps
+from profkit.process import helpers
 from profkit.tables.tree_paths import PathBuilder
 
 
@@ -37,7 +38,7 @@ class PythonStacks:
         """What another process is asked to link; None if there is no other, or no longer."""
         if self.pool:
             with suppress(BrokenProcessPool):
-                return self.pool.submit(self._linking.callers)
+                return helpers.asked(self.pool, self._linking.callers)
         return None
 
     @property
@@ -69,7 +70,7 @@ class PythonStacks:
         if self.asked and self.pool:
             with suppress(BrokenProcessPool):
                 callers = self.asked.result()
-                writing = self.pool.submit(self._table(callers).write, self._written)
+                writing = helpers.asked(self.pool, self._table(callers).write, self._written)
                 self.pool.shutdown(wait=False)  # nothing else will be asked
                 return callers, writing
         return self._linking.callers(), None

@@ -134,7 +134,7 @@ def read_parts(
 
     def ask() -> list[Future[_ByPart]]:
         with suppress(BrokenProcessPool):
-            return [pool.submit(_backward, cut, claims, scratch) for _ in range(others)]
+            return [helpers.asked(pool, _backward, cut, claims, scratch) for _ in range(others)]
         return []
 
     # On a thread, as the first waits until the processes are there.
