@@ -164,8 +164,8 @@ def _of_match(
 def of_some_steps(matches: Iterable[Mapping[str, Any]]) -> list[Action]:
     """Return what the patterns found in some steps alone, of each place what gains most.
 
-    What would be told of several places in the same words is told of the first: a program that
-    starts workers anew waits for them in one line, and makes them in another one.
+    Places with the same advice are one thing to do: a program that starts workers anew waits for
+    them in one line, and makes them in another one.
     """
     found: dict[str, Action] = {}
     for row in sorted(matches, key=_weight, reverse=True):

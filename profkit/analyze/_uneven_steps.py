@@ -103,7 +103,7 @@ def with_known_variation(
             share = float(json.loads(row["evidence"]).get(TIME_SHARE, 0.0))
             # A pattern may see a place in all long steps together, and in none alone.
             most = max(most, share * math.sqrt((of - made) / max(made, 1)))
-    why = " That is explained by what only some of them do."
+    why = " Work that only some of them do explains that."
     return [
         replace(check, passed=True, message=f"{check.message}{why}")
         if check.check == "variation" and not check.passed and most >= MOST_VARIATION

@@ -56,12 +56,8 @@ def worthwhile(
 def of_all(action: Action) -> Action:
     """Return an action on a recording without steps: what it counts is in all that was recorded."""
     numbers = {name.removesuffix("_per_step"): value for name, value in action.evidence.items()}
-    advice = re.sub(r" (?:per|(?:in|times) a) step\b", _of_a_step, action.advice)
+    advice = re.sub(r" (?:(?:per|in a) step|(?<=times )a step)\b", "", action.advice)
     return replace(action, advice=advice, evidence=numbers)
-
-
-def _of_a_step(words: re.Match[str]) -> str:
-    return " times" if "times" in words[0] else ""
 
 
 def _is_within(seldom: Action, action: Action) -> bool:

@@ -145,7 +145,7 @@ def _caches() -> Part:
 def _run(name: str) -> Part:
     run = run_named(name)
     if name.rstrip("/") not in (run.name, str(run.path)) and Path(name).resolve() != run.path:
-        raise ConfigError(f"{name}: to remove a run takes its whole name", hint=run.name)
+        raise ConfigError(f"{name}: a run is removed by its whole name", hint=run.name)
     if not _is_made(run.path):
         raise InputError(f"{run.path}: profkit did not make this folder", hint="profkit ls")
     return _of_runs((run.path,), f"the run {run.name}")

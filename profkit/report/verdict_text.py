@@ -65,7 +65,7 @@ def _lines(
         said = verdict.headline if says_it else f"{verdict.limiter}: {verdict.headline}"
         found += _wrapped(said, width)
     if verdict.actions and verdict.actions[0].in_steps:
-        found.append(f"A step without that, of {milliseconds(verdict.traced_ms)} ms:")
+        found.append(f"Without that, a step takes {milliseconds(verdict.traced_ms)} ms:")
     if verdict.traced_ms > 0:
         found += bar(step_parts(verdict.causes), verdict.traced_ms, width, legend)
     for number, action in enumerate(verdict.actions, start=1):

@@ -1532,7 +1532,7 @@ def test_the_first_step_begins_when_the_gpu_is_done_with_what_was_launched_befor
 @pytest.mark.parametrize(
     ("begun_us", "step_us", "said"),
     [
-        (5, 300, "; 900 µs of GPU work launched before left out: one-off"),
+        (5, 300, "; 900 µs of earlier GPU work left out: one-off"),
         (800, 1200, "1 steady step traced in 1 repeat: one-off"),
     ],
     ids=["busy", "idle"],

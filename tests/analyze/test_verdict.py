@@ -805,7 +805,7 @@ def test_steps_may_vary_by_what_is_known_to_be_done_in_some_of_them(in_steps, sh
     vary = ("variation", "false", "Steps vary by 144%.", "")
     found = on({"cpu_operators": 100}, matches=[seldom], checks=[vary])
     (check,) = (one for one in found.trust if one.check == "variation")
-    known = "Steps vary by 144%. That is explained by what only some of them do."
+    known = "Steps vary by 144%. Work that only some of them do explains that."
     assert (check.passed, check.message) == (is_known, known if is_known else vary[2])
 
 

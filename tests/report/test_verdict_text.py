@@ -98,7 +98,7 @@ def test_an_action_has_its_line_where_the_advice_does_not_say_it(place, advice, 
 def test_the_bar_of_other_steps_is_called_so():
     (action,) = VERDICT.actions
     _, named, drawn, *_ = lines(replace(VERDICT, actions=(replace(action, in_steps="1 of 15"),)))
-    assert named == "A step without that, of 100 ms:"
+    assert named == "Without that, a step takes 100 ms:"
     assert drawn.startswith("|===")
 
 
@@ -136,7 +136,10 @@ def test_however_much_there_is_to_say_it_fits_in_whole_sentences(width):
 
 
 SLOWER = "The same steps take 2.98 times as long with the profiler."
-FASTER = "The two runs differ: traced steps took 57% of their time. `--again` repeats both."
+FASTER = (
+    "The two runs differ: with the profiler the same steps took 57% of the time. `--again` repeats"
+    " both."
+)
 DOUBTS = (
     Trust(check="machine", passed=False, message=f"The machine was busy. {LONG} {LONG}"),
     Trust(check="profiler overhead", passed=False, message="With the profiler all is slower."),

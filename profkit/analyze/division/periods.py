@@ -51,7 +51,7 @@ class Periods:
             longest = f"{'up to ' if len(first) > 1 else ''}{duration(max(first.values()))}"
             words.append(f"{counted(len(first), 'slow first step')} ({longest})")
         if self.before_ns:
-            words.append(f"{duration(self.before_ns)} of GPU work launched before")
+            words.append(f"{duration(self.before_ns)} of earlier GPU work")
         return f"; {' and '.join(words)} left out" if words else ""
 
 
