@@ -202,7 +202,7 @@ def _table(pairs: list[Pair], reference: str) -> Table:
             "ratio": pair.ratio.ratio,
             "low_ratio": pair.ratio.interval.low if pair.ratio.interval else math.nan,
             "high_ratio": pair.ratio.interval.high if pair.ratio.interval else math.nan,
-            "adjusted_p_value": pair.p_value,
+            "adjusted_p_value": pair.p_value if pair.ratio.interval else math.nan,
             "repeats": pair.ratio.repeats,
             "differs": _answer(pair),
             "more_repeats": None if pair.differs else pair.more_repeats,

@@ -147,7 +147,7 @@ def _rows(
             "high_share": interval.high if interval else math.nan,
             PEAK_MEMORY: point.memory if math.isfinite(point.memory) else math.nan,
             "is_slower": "yes" if point.run in slower else "not known",
-            "pareto": "no" if _is_beaten(point, points, config) else "yes",
+            "on_pareto_front": "no" if _is_beaten(point, points, config) else "yes",
         }
         if point is best and len(slower) == len(points) - 1:
             row["is_slower"] = "fastest"

@@ -13,6 +13,7 @@ from profkit.core.formatting import counted, duration
 from profkit.core.job_record import CONVERSION, NOTHING, read_job
 from profkit.core.result import Severity
 from profkit.core.verdict import Verdict
+from profkit.report import shown_run
 from profkit.report.verdict_text import lines
 
 ANALYSES = (
@@ -102,10 +103,7 @@ def sweep_sentences(names: Sequence[str]) -> Iterator[str]:
 
 def fastest(names: Sequence[str]) -> str:
     """Return the fastest run of exactly these, the first if that is unknown."""
-    found = _sweep_of(names)
-    rows = found.tables["runs"].records() if found and "runs" in found.tables else []
-    shares = {row["run"]: row["of_fastest_share"] or 0.0 for row in rows}
-    return max(names, key=lambda name: shares.get(name, 0.0))
+    return shown_run.fastest(names, _sweep_of(names))
 
 
 def _sweep_of(names: Sequence[str]) -> result.Result | None:

@@ -23,7 +23,7 @@ from profkit.report.run_folder import (
     viewable,
 )
 from profkit.report.settings import Settings
-from profkit.report.shown_run import ShownRun, run_label, with_run_labels
+from profkit.report.shown_run import ShownRun, fastest, run_label, with_run_labels
 
 _RANKING = (result.Severity.BAD, result.Severity.WARN, result.Severity.INFO)
 
@@ -84,11 +84,18 @@ def report_view(
         ),
         remarks=tuple(_remarks(shown_runs)),
         runs=tuple(run for run, _ in prepared),
+        opens=_first_shown(runs, across.documents.get("sweep")),
         blocks=(),
         rows_per_page=settings.rows_per_page,
         max_bars=settings.max_bars,
     )
     return fitted(report, [parts for _, parts in prepared], parts_across, page.code_bytes, settings)
+
+
+def _first_shown(runs: Sequence[result_tree.Run], sweep: result.Document | None) -> int:
+    """Return the index of the run that the terminal tells of as well: the fastest of a sweep."""
+    names = [run.selected.run for run in runs]
+    return names.index(fastest(names, sweep.result if sweep else None)) if names else 0
 
 
 def _of_one_run(

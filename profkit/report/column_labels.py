@@ -19,7 +19,7 @@ _IDENTIFIERS = frozenset(
 _MEASURES = {"ns": "time", "us": "time", "ms": "time", "s": "time", "bytes": "memory"} | {
     unit: unit for unit in ("share", "percent", "ratio", "count")
 }
-_SPELLINGS = "CPU GPU CUDA DRAM FLOPs NCCL NVTX ID OS ZeRO MFU HFU Python SM P5 P95"
+_SPELLINGS = "CPU GPU CUDA DRAM FLOPs NCCL NVTX ID OS ZeRO MFU HFU Python SM P5 P95 Pareto"
 _SPELLING = {word.lower(): word for word in _SPELLINGS.split()}
 
 

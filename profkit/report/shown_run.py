@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from profkit.core.result import Document
+from profkit.core.result import Document, Result
 from profkit.report import result_tree, view
 from profkit.report.labelled_values import Item, Value
 
@@ -45,6 +45,13 @@ class ShownRun:
 def run_label(run: result_tree.Run) -> str:
     """Return how this run differs from the others, or its name if it does not."""
     return ", ".join(map(_said, varying_items(run))) or run.selected.run
+
+
+def fastest(names: Sequence[str], swept: Result | None) -> str:
+    """Return the fastest of the runs as the analysis ``sweep`` has it, the first if unknown."""
+    rows = swept.tables["runs"].records() if swept and "runs" in swept.tables else []
+    shares = {row["run"]: row["of_fastest_share"] or 0.0 for row in rows}
+    return max(names, key=lambda name: shares.get(name, 0.0))
 
 
 def _said(item: Item) -> str:

@@ -354,3 +354,6 @@ class Report:
     max_bars: int
     cuts: tuple[str, ...] = ()
     """What was cut or left out to keep the page small."""
+
+    opens: int = 0
+    """Index of the run that is shown first."""

@@ -83,7 +83,7 @@ def test_the_batch_at_the_peak_is_recommended_and_only_what_differs_is_shown():
     assert list(rows(found)[0])[:2] == ["run", "batch"]
     assert [row["is_slower"] for row in rows(found)] == ["yes", "yes", "fastest", "yes"]
     # The largest takes more memory and is slower.
-    assert [row["pareto"] for row in rows(found)] == ["yes", "yes", "yes", "no"]
+    assert [row["on_pareto_front"] for row in rows(found)] == ["yes", "yes", "yes", "no"]
     assert [row["run"] for row in found.tables["pareto"].records()] == [
         *("run0", "run1", "run2", "run3"),
         *["Pareto front"] * 3,

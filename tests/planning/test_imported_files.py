@@ -184,6 +184,14 @@ def test_real_ranks_belong_together_and_models_of_one_folder_do_not(real_data):
             b'{"schemaVersion": 1, "deviceProperties": [{"id": 0}], "traceEvents": []}',
             "empty: nothing was recorded in it\n  hint: record again",
         ),
+        (
+            "torch_profiler",
+            (
+                b'{"schemaVersion": 1, "traceEvents": [{"name": "Line 7", "cat": "Line 7", '
+                b'"ph": "X", "ts": 5, "dur": 1, "pid": 0, "tid": 0}]}'
+            ),
+            "a trace without any event of torch.profiler (its categories: Line 7)",
+        ),
         ("memory_snapshot", pickle.dumps({}), "not a memory snapshot"),
     ],
 )

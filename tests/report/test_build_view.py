@@ -99,6 +99,17 @@ def test_of_a_comparison_that_was_asked_for_the_page_knows_the_answer():
     assert shown[0].details.startswith("Values are geometric means over the pairs")
 
 
+def test_the_page_opens_on_the_run_that_the_terminal_tells_of_the_fastest_of_a_sweep():
+    two = (run("a", batch=1), run("b", batch=2))
+    chosen = result_tree.Selection(title="", runs=tuple(one.selected for one in two))
+    rows = (("a", 0.8), ("b", 1.0))
+    columns = ("run", "of_fastest_share")
+    swept = Result(tables={"runs": Table(title="Runs", columns=columns, rows=rows)})
+    across = result_tree.Run(selected=chosen.across, documents={"sweep": document("sweep", swept)})
+    assert report_view(chosen, two, across, KEYS, PAGE).opens == 1
+    assert report_view(chosen, two, TOGETHER, KEYS, PAGE).opens == 0
+
+
 def test_times_with_and_without_a_profiler_stand_in_columns_of_their_own():
     traced = timed(9e6).metrics["step_time_ns"]
     traced = Result(metrics={"step_time_ns": replace(traced, title="Step time, with a profiler")})

@@ -242,8 +242,9 @@ def _refuse(path: Path, header: Header, gathered: Events, *, ended: bool) -> Non
     hint = "give the *.pt.trace.json[.gz] file that torch.profiler wrote"
     if other := _other(header, gathered):
         raise InputError(f"{path}: {other}, not of torch.profiler", hint=hint)
-    known = header.schemaVersion is not None or header.deviceProperties is not None
-    if gathered.found or known:
+    # Tracers within kernels write a version as well, with categories of their own.
+    known = header.schemaVersion is not None and not gathered.unknown
+    if gathered.found or known or header.deviceProperties is not None:
         return
     if not ended:
         raise InputError(

@@ -168,6 +168,7 @@
  * @property {number} rows_per_page
  * @property {number} max_bars
  * @property {string[]} cuts what was left out to keep the page small
+ * @property {number} opens index of the run that is shown first
  */
 /** @typedef {{anchor: string, label: string}} RunName what is known of a run before it is opened */
 

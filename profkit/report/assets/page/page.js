@@ -57,7 +57,8 @@ function contentOf({ view, run }) {
 
 /** @param {string} hash @returns {Route} */
 function understood(hash) {
-  if (hash.startsWith("#/") || hash.length < 2) return routeOf(hash, page.runs.length);
+  const asked = hash.length < 2 ? hashOf({ view: "", run: page.opens, at: "" }) : hash;
+  if (asked.startsWith("#/")) return routeOf(asked, page.runs.length);
   const at = decoded(hash.slice(1));
   const run = runOfAnchor(at) >= 0 ? Math.min(runOfAnchor(at), page.runs.length - 1)
     : Math.max(current.run, 0);
