@@ -58,6 +58,14 @@ REMEDIES = {
         "https://docs.pytorch.org/docs/stable/torch_cuda_memory.html",
     ),
 }
+OTHER_ACTIVATIONS = (
+    "The other activations shrink with activation checkpointing "
+    "(`torch.utils.checkpoint.checkpoint`) or a smaller batch."
+)
+UNUSED = (
+    "An earlier peak, such as that of loading the model, took what is unused now: "
+    "`torch.cuda.empty_cache()` once after it gives that back."
+)
 ATTENTION = Remedy(
     "Use `torch.nn.functional.scaled_dot_product_attention`, which keeps no matrix of scores.",
     "https://docs.pytorch.org/docs/stable/generated/"
@@ -76,6 +84,11 @@ CAST = Remedy(
     "copy of them, in 16 bits, until backward has used it. To train them so, take an optimizer "
     "that rounds for it, as `AdamW8bit(..., bf16_stochastic_round=True)` of torchao.",
     "https://docs.pytorch.org/docs/stable/amp.html",
+)
+CAST_FORWARD = Remedy(
+    "For inference keep the weights in bf16, `model.to(torch.bfloat16)`, without autocast, which "
+    "holds a second copy of them, in 16 bits, as long as it is on.",
+    CAST.source,
 )
 LOSS = Remedy(
     "Compute the loss over parts of the tokens (chunked or fused linear cross-entropy), so "

@@ -9,13 +9,16 @@ from profkit.analyze._memory_growth import KEEP_NO_GRAPH, OUT_OF_MEMORY, growth
 from profkit.analyze._memory_remedies import (
     ATTENTION,
     CAST,
+    CAST_FORWARD,
     FORWARD_ONLY,
     INFERENCE,
     LOSS,
     OF_ATTENTION,
     OF_LOSS,
+    OTHER_ACTIVATIONS,
     REMEDIES,
     TUNING,
+    UNUSED,
     Remedy,
 )
 from profkit.analyze.base import analysis
@@ -48,6 +51,10 @@ _UNEVEN = 0.5
 _MUCH = 1 / 3
 """Of the activations, known by name: to mend those helps in training as well. Of the peak, recorded
 beside what was there before: that can be mended without another recording."""
+
+
+_UNUSED = 0.3
+"""Part of the reserved memory from which on it is said what is unused, if only the end is known."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,10 +99,10 @@ def analyze(
     if shortage:
         gpus = _rows(fragmentation, "peaks")
         return Result(memory=_out_of_memory(peak, shortage, leak, config, gpus))
-    reserved = [row["reserved_bytes"] for row in _rows(fragmentation, "peaks")]
-    if reserved and max(reserved) < peak.total:
-        return Result(memory=_contradictory(peak, max(reserved)))
-    within = _within(peak, hardware.memory_bytes, config)
+    reserved = max((row["reserved_bytes"] for row in _rows(fragmentation, "peaks")), default=0)
+    if 0 < reserved < peak.total:
+        return Result(memory=_contradictory(peak, reserved))
+    within = _within(peak, reserved, hardware.memory_bytes, config)
     return Result(memory=_growing(within, leak) if leak else within)
 
 
@@ -129,11 +136,14 @@ def _peak(result: Result, rank: int | None) -> _Peak:
     )
 
 
-def _within(peak: _Peak, limit: int, config: Config) -> MemoryVerdict:
+def _within(peak: _Peak, reserved: int, limit: int, config: Config) -> MemoryVerdict:
     """Return the verdict where memory did not run out."""
     content, content_bytes = next(iter(peak.contents.items()), ("", 0))
     share = content_bytes / max(peak.total, 1)
-    when = "at the peak" if peak.is_known else "at the end, the peak not recorded"
+    unused = 1 - peak.total / reserved if reserved and not peak.is_known else 0.0
+    has_more = unused >= _UNUSED
+    of_reserved = f"of {size(reserved)} reserved " if has_more else ""
+    when = "at the peak" if peak.is_known else f"{of_reserved}at the end, the peak not recorded"
     is_far = peak.total < (config.near * limit or config.small_bytes)
     little = ", little for a GPU" if is_far and peak.is_known else ""
     if limit:
@@ -142,12 +152,13 @@ def _within(peak: _Peak, limit: int, config: Config) -> MemoryVerdict:
     else:
         headline = f"{size(peak.total)} {when}{little}: {100 * share:.0f} % {content}."
     place, remedy = ("", Remedy("", "")) if is_far else _remedy(peak, config)
+    given_back = UNUSED if has_more and not is_far else ""
     return MemoryVerdict(
         headline=headline,
         peak_bytes=peak.total,
         limit_bytes=limit or -1,
         filled_by=dict(peak.contents),
-        advice=remedy.advice,
+        advice=" ".join(filter(None, (given_back, remedy.advice))),
         source=remedy.source,
         place=place,
         confidence=_confidence(peak, limit),
@@ -175,9 +186,9 @@ def _growing(within: MemoryVerdict, leak: Mapping[str, Any]) -> MemoryVerdict:
 def _remedy(peak: _Peak, config: Config) -> tuple[str, Remedy]:
     """Return the line to change and what to do: about what is known by name, or fills most."""
     least = config.telling * peak.total
-    known = max(_known_by_name(peak), key=lambda one: one[0])
-    if known[0] >= max(least, 1):
-        return known[1:]
+    held, line, said = max(_known_by_name(peak), key=lambda one: one[0])
+    if held >= max(least, 1):
+        return line, said._replace(advice=f"{said.advice}{_besides(peak, said, held, least)}")
     content, recorded, *_ = (*peak.contents, "", "")
     remedy = REMEDIES.get(content, Remedy("", ""))
     # What was there before has no line in the history.
@@ -187,8 +198,13 @@ def _remedy(peak: _Peak, config: Config) -> tuple[str, Remedy]:
             return "", remedy
         share = f"Of the peak {100 * held / peak.total:.0f} % are {recorded}."
         remedy = Remedy(f"{share} {REMEDIES[recorded].advice}", REMEDIES[recorded].source)
-    is_known = bool(peak.lines) and peak.lines[0][1] >= least
-    return peak.lines[0][0] if is_known else "", remedy
+    return _largest(peak, config), remedy
+
+
+def _largest(peak: _Peak, config: Config) -> str:
+    """Return the line of the program that holds most, "" if that is little."""
+    line, held = next(iter(peak.lines), ("", 0))
+    return line if held >= config.telling * peak.total else ""
 
 
 def _known_by_name(peak: _Peak) -> Iterator[tuple[int, str, Remedy]]:
@@ -205,11 +221,21 @@ def _known_by_name(peak: _Peak) -> Iterator[tuple[int, str, Remedy]]:
         if activations and not peak.is_training:
             said = said._replace(advice=f"{said.advice} {INFERENCE}")
         yield held, lines[0][0] if lines else "", said
-    # Without gradients the copies of weights are not kept either.
-    unneeded = 0 if peak.is_training else activations + cast
-    if by_name < _MUCH * unneeded:
-        yield unneeded, peak.lines[0][0] if peak.lines else "", FORWARD_ONLY
-    yield 0 if unneeded else cast, "", _with_share(CAST, "Such copies", cast, peak)
+    if not peak.is_training and by_name < _MUCH * (activations + cast):
+        yield activations, peak.lines[0][0] if peak.lines else "", FORWARD_ONLY
+    of_cast = CAST if peak.is_training else CAST_FORWARD
+    yield cast, "", _with_share(of_cast, "Such copies", cast, peak)
+
+
+def _besides(peak: _Peak, said: Remedy, held: int, least: float) -> str:
+    """Return what is to do as well, where what was `said` is about a small part of the peak."""
+    cast, activations = peak.contents.get(CAST_WEIGHTS, 0), peak.contents.get("activations", 0)
+    if not peak.is_training:
+        is_other = said is FORWARD_ONLY and cast >= max(least, 1)
+        copies = f"{100 * cast / peak.total:.0f} % are copies of weights that autocast holds"
+        return f" Another {copies}: `model.to(torch.bfloat16)` needs none." if is_other else ""
+    is_most = next(iter(peak.contents)) == "activations" and held < _MUCH * activations
+    return f" {OTHER_ACTIVATIONS}" if is_most else ""
 
 
 def _with_share(remedy: Remedy, what: str, held: int, peak: _Peak) -> Remedy:
@@ -342,7 +368,7 @@ def _out_of_memory(
         advice=" ".join(filter(None, (uneven, remedy.advice, by.strip(), _filled(peak)))),
         source=remedy.source,
         is_growing=leak is not None,
-        place=str(leak["line"] if leak else shortage["line"] or ""),
+        place=str(leak["line"] if leak else shortage["line"] or _largest(peak, config)),
         confidence=Confidence.HIGH if is_known else Confidence.MEDIUM,
         evidence=evidence,
     )

@@ -73,11 +73,11 @@ def _lines(
         found += _fitting([f"{number}  {title}.", *_sentences(action.advice)], width, most)
     if not verdict.actions and verdict.traced_ms > 0:
         found += _wrapped(nothing_found(verdict), width)
+    alone = 5 if is_about_step(verdict) else 8
     for title, part, advice in other_parts(verdict):
-        alone = 2 if verdict.actions else 5
         says_it = part.headline.startswith(title)
         said = part.headline if says_it else f"{title}: {part.headline}"
-        found += _fitting([said, *_sentences(advice)], width, alone)
+        found += _fitting([said, *_sentences(advice)], width, 2 if verdict.actions else alone)
     return [*found, *_trust(verdict, width, most, in_short=in_short)]
 
 

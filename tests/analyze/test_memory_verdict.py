@@ -101,7 +101,9 @@ def test_a_line_of_attention_or_of_the_loss_has_its_own_remedy(line, advice):
     updated = block(1, 2, 3, stack=STEP)
     found = verdict(snapshot([block(600, 0), block(200, 1, line=line), updated], 801))
     assert advice in found.advice
-    assert found.advice.endswith("Such matrices hold 25 % of the peak.")
+    # The activations, of which these are a quarter, are what fills the peak.
+    said = "Such matrices hold 25 % of the peak. The other activations shrink with activation "
+    assert said in found.advice
     assert found.place == line
 
 
@@ -113,18 +115,36 @@ def test_where_the_gpu_is_not_known_little_memory_is_no_problem(size_mib, is_lit
     assert ("at the peak, little for a GPU: 100 %" in found.headline) == is_little
 
 
+CAST = f"{FORWARD};at::autocast::cached_cast(c10::ScalarType, at::Tensor const&)"
+
+
 def test_copies_of_weights_are_what_to_leave_out_where_they_hold_more_than_attention():
-    cast = f"{FORWARD};at::autocast::cached_cast(c10::ScalarType, at::Tensor const&)"
     weight = block(1200, -1) | {"stack": "", "line": ""}
     softmax = block(300, 1, line="softmax (model.py:7)")
-    blocks = [weight, block(600, 0, stack=cast), softmax, block(1, 2, 3, stack=STEP)]
+    blocks = [weight, block(600, 0, stack=CAST), softmax, block(1, 2, 3, stack=STEP)]
     found = verdict(snapshot(blocks, 2101))
     assert found.advice.startswith("Keep the weights in bf16, `model.to(torch.bfloat16)`")
     assert found.advice.endswith("Such copies hold 29 % of the peak.")
     assert found.filled_by["weights cast by autocast"] == 600 * MIB
-    # Without a backward pass neither they nor activations need to be kept.
-    alone = verdict(snapshot([*blocks[:2], block(300, 1)], 2100))
-    assert alone.advice.startswith("For inference, `torch.inference_mode()`")
+
+
+def test_copies_of_weights_are_held_without_gradients_as_well():
+    weight = block(1200, -1) | {"stack": "", "line": ""}
+    copied = [weight, block(600, 0, stack=CAST)]
+    copies = verdict(snapshot([*copied, block(300, 1)], 2100)).advice
+    assert copies.startswith("For inference keep the weights in bf16, `model.to(torch.bfloat16)`")
+    others = verdict(snapshot([*copied, block(700, 1)], 2500)).advice
+    assert others.startswith("For inference, `torch.inference_mode()` keeps none")
+    assert "Another 24 % are copies of weights that autocast holds" in others
+
+
+@pytest.mark.parametrize(("reserved_mib", "has_more"), [(1000, True), (650, False)])
+def test_what_is_reserved_is_told_where_the_peak_is_not_known(reserved_mib, has_more):
+    found = verdict(snapshot([block(600, -1)], reserved_mib))
+    assert ("600 MiB of 1,000 MiB reserved at the end" in found.headline) == has_more
+    assert ("`torch.cuda.empty_cache()` once after it" in found.advice) == has_more
+    # Where the peak is known, what is unused beside it is fragmentation.
+    assert "reserved" not in verdict(snapshot([block(600, 0)], reserved_mib)).headline
 
 
 ATTENDS = f"{FORWARD};attend (model.py:3)"
@@ -230,6 +250,11 @@ def test_running_out_of_memory_says_what_was_asked_and_what_was_free():
     assert (found.is_limit, found.place, found.limit_bytes) == (True, "a.py:9", 122 * MIB)
     assert "expandable" not in found.advice
     assert "Make this one tensor smaller" not in found.advice
+
+
+def test_where_no_line_asked_the_place_is_that_of_what_fills_the_memory():
+    asked = SHORT | {"line": "", "stack": "", "free_bytes": 2 * MIB}
+    assert verdict(snapshot([block(100, 0)], 120, short=[asked])).place == "forward (model.py:5)"
 
 
 @pytest.mark.parametrize(("held", "says"), [([10, 20], "20 MiB: divide"), ([10, 50], ""), ([], "")])

@@ -272,7 +272,7 @@ def test_what_was_recorded_without_steps_is_none():
 
 def test_the_line_that_asked_is_said_though_more_follows_that_does_not_fit():
     asked = f"Asked by forward (/home/me/{'a' * 40}/model.py:181)."
-    more = f"91.2 MiB were free. The peak is 90 % activations, {'most ' * 30}in one line."
+    more = f"91.2 MiB were free. The peak is 90 % activations, {'most ' * 60}in one line."
     advice = f"Checkpoint the largest blocks {'again ' * 36}now. {asked} {more}"
     memory = MemoryVerdict(headline="Out of memory.", advice=advice, place="", is_limit=True)
     verdict = replace(VERDICT, traced_ms=0, actions=(), memory=memory)
