@@ -3,10 +3,11 @@
 import re
 from typing import NamedTuple
 
-from profkit.analyze._memory_contents import CONTENTS, TEMPORARIES, WITHOUT_GRADIENTS
+from profkit.analyze._memory_contents import CONTENTS, OF_UPDATE, TEMPORARIES, WITHOUT_GRADIENTS
 from profkit.analyze.shared.allocation_origins import BEFORE
 
 OF_ATTENTION = re.compile(r"softmax", re.IGNORECASE)
+OF_OPTIMIZER = re.compile(r"[\\/]optim|optimizer", re.IGNORECASE)
 OF_LOSS = re.compile(r"log_softmax|cross_entropy|logits", re.IGNORECASE)
 TUNING = "https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management"
 
@@ -43,9 +44,15 @@ REMEDIES = {
         "(gradient accumulation).",
         TUNING,
     ),
+    OF_UPDATE: Remedy(
+        "Create the optimizer with `fused=True`, or `foreach=False`: neither makes copies of many "
+        "parameters at once. In one of your own compute in place (`mul_`, `addcdiv_`).",
+        "https://docs.pytorch.org/docs/stable/optim.html#algorithms",
+    ),
     WITHOUT_GRADIENTS: Remedy(
-        "Nothing is kept for backward here: compute in place (`inplace=True`) or in parts, or take "
-        "a smaller batch or shorter sequences.",
+        "Nothing is kept for backward here: let go of results (`del`) before the next ones are "
+        "made, compute in place (`inplace=True`) or in parts, or take a smaller batch or shorter "
+        "sequences.",
         TUNING,
     ),
     "input batches": Remedy(

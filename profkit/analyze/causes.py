@@ -143,7 +143,10 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         recordings=recordings,
         **of_tax(observer_tax, recordings),
         **_of_ranks(ranks, traced, shown, hosts, cpu_ops),
-        calls_per_ms=_calls_per_ms(python_calls, on_cpu, shown.rank.where[0]),
+        calls_per_ms=_per_ms(python_calls, on_cpu, shown.rank.where[0]),
+        ranges_per_ms=_per_ms(cpu_ops, on_cpu, shown.rank.where[0])
+        if "nsys" in recordings
+        else 0.0,
         **_counted(steps, recorded, launched, recordings, len(python) + len(sampled["samples"])),
         unrecorded_gpu=unrecorded_gpu(cpu_ops, kernels, runtime_calls, devices),
     )
@@ -176,11 +179,11 @@ def _of_ranks(
     }
 
 
-def _calls_per_ms(python_calls: LargeTable, on_cpu: pd.DataFrame, rank: int) -> float:
-    """Return how many calls of Python functions were recorded of a rank per millisecond."""
+def _per_ms(table: LargeTable, on_cpu: pd.DataFrame, rank: int) -> float:
+    """Return how many rows of a table were recorded of a rank per millisecond."""
     recorded = extents(on_cpu[(on_cpu["rank"] == rank).to_numpy()])
-    calls = sum(group.get(rank, 0) for group in python_calls.groups())
-    return float(calls * _MS / max((recorded["last"] - recorded["first"]).sum(), 1))
+    count = sum(group.get(rank, 0) for group in table.groups())
+    return float(count * _MS / max((recorded["last"] - recorded["first"]).sum(), 1))
 
 
 def _working(causes: pd.DataFrame) -> float:

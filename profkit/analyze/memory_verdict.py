@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from profkit.analyze._memory_contents import CAST_WEIGHTS, CONTENTS
+from profkit.analyze._memory_contents import CAST_WEIGHTS, CONTENTS, OF_UPDATE
 from profkit.analyze._memory_growth import KEEP_NO_GRAPH, OUT_OF_MEMORY, growth
 from profkit.analyze._memory_remedies import (
     ATTENTION,
@@ -15,6 +15,7 @@ from profkit.analyze._memory_remedies import (
     LOSS,
     OF_ATTENTION,
     OF_LOSS,
+    OF_OPTIMIZER,
     OTHER_ACTIVATIONS,
     REMEDIES,
     TUNING,
@@ -208,7 +209,7 @@ def _largest(peak: _Peak, config: Config) -> str:
 
 
 def _known_by_name(peak: _Peak) -> Iterator[tuple[int, str, Remedy]]:
-    """Yield bytes, line and remedy of attention, of the loss, of cast weights and of inference."""
+    """Yield bytes, line and remedy of what is known by name, and of what inference needs not."""
     loss = [line for line in peak.lines if OF_LOSS.search(line[0])]
     attention = [line for line in peak.lines if OF_ATTENTION.search(line[0]) and line not in loss]
     cast = peak.contents.get(CAST_WEIGHTS, 0)
@@ -223,6 +224,10 @@ def _known_by_name(peak: _Peak) -> Iterator[tuple[int, str, Remedy]]:
         yield held, lines[0][0] if lines else "", said
     if not peak.is_training and by_name < _MUCH * (activations + cast):
         yield activations, peak.lines[0][0] if peak.lines else "", FORWARD_ONLY
+    updates = (line for line, _ in peak.lines if OF_OPTIMIZER.search(line))
+    copies = peak.contents.get(OF_UPDATE, 0)
+    said = _with_share(REMEDIES[OF_UPDATE], "Such copies", copies, peak)
+    yield copies, next(updates, ""), said
     of_cast = CAST if peak.is_training else CAST_FORWARD
     yield cast, "", _with_share(of_cast, "Such copies", cast, peak)
 

@@ -4,8 +4,11 @@ import pandas as pd
 
 from profkit.core.verdict import Confidence
 from profkit.patterns._rows import cause, fitting_both, having, per_step, place, time
-from profkit.patterns._shapes import listed
+from profkit.patterns._shapes import elements, listed
 from profkit.patterns.base import Match, Step, pattern
+
+_FEW = 1000
+"""Numbers in a tensor below which an operator takes as long in any precision."""
 
 
 @pattern(
@@ -13,7 +16,7 @@ from profkit.patterns.base import Match, Step, pattern
     source="https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
 )
 def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
-    """Find operators whose inputs are doubles."""
+    """Find operators whose inputs are doubles, of more than the few that take no time."""
     doubles = having(cpu_ops, r'"double"', "input_types") & having(cpu_ops, "^aten::")
     doubles &= ~having(cpu_ops, r"^aten::(?:to|_to_copy|copy_|item|_local_scalar_dense)$")
     # A number of Python is a double as well, without a size.
@@ -36,6 +39,7 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
 
 
 def _has_doubles(types: str, shapes: str) -> bool:
-    """Say whether a tensor with sizes is one of doubles, or sizes were not recorded."""
-    sizes = listed(shapes) or [[1]]
-    return any(name == "double" and size for name, size in zip(listed(types), sizes, strict=False))
+    """Say whether a tensor that is not small is one of doubles, or sizes were not recorded."""
+    sizes = listed(shapes) or [[_FEW]]
+    doubles = (one for name, one in zip(listed(types), sizes, strict=False) if name == "double")
+    return any(one and elements(one) >= _FEW for one in doubles)

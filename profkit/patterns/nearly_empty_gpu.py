@@ -39,11 +39,11 @@ def match(
     if not chosen.any():
         return None
     gain_ns = kernels[CHARGED].to_numpy(np.int64) * np.where(chosen, 1 - threads / enough, 0.0)
-    at = int(gain_ns.argmax())
-    largest = kernels.iloc[at]
+    functions = kernels["name"].astype(str).map(function)
+    largest = str(pd.Series(gain_ns).groupby(functions.to_numpy(object)).sum().idxmax())
+    own = kernels[chosen & (functions == largest).to_numpy()]
     size = " of ".join(
-        counted(elements(listed(str(largest[name]))), what)
-        for name, what in (("grid", "block"), ("block", "thread"))
+        _counted(_sizes(own, name), what) for name, what in (("grid", "block"), ("block", "thread"))
     )
     more = (
         "give it more to do in one call, as with a larger batch"
@@ -52,12 +52,17 @@ def match(
     )
     return Match(
         cause=computing(kernels[chosen], cpu_ops),
-        advice=f"{function(str(largest['name']))} runs in {size}, on a GPU with {processors} "
-        f"multiprocessors: {more}.",
+        advice=f"{largest} runs in {size}, on a GPU with {processors} multiprocessors: {more}.",
         gain_ns=float(gain_ns.sum()),
         confidence=Confidence.HIGH,
         evidence={"kernels_per_step": per_step(chosen, step.count)},
     )
+
+
+def _counted(sizes: NDArray[np.int64], what: str) -> str:
+    """Return how many there are in each of several launches: "2 to 90 blocks"."""
+    least, most = int(sizes.min()), int(sizes.max())
+    return f"{least:,} to {counted(most, what)}" if least < most else counted(most, what)
 
 
 def _sizes(kernels: pd.DataFrame, column: str) -> NDArray[np.int64]:

@@ -10,12 +10,14 @@ from profkit.patterns.base import Match, charged, pattern
 OF_CPUS = r"mkldnn|onednn|fbgemm|_for_cpu"
 """In names of operators that CPUs alone carry out."""
 
+_LAYERS = r"(?:mkldnn|onednn)\w*(?:conv|linear)"
+
 QUEUED = 1_000
 """Launches that a GPU takes before the CPU waits for it, about."""
 
 _LONG_NS = 5_000_000
 _MAY_WAIT = r"copy|item|_local_scalar_dense|nonzero|unique|masked_select|empty|pin_memory"
-_MOSTLY = 0.3
+_MUCH, _MOSTLY = 0.1, 0.3
 _COMPUTES = r"^(?:aten|mkldnn|onednn|_C)::"
 
 
@@ -29,15 +31,19 @@ def match(
 ) -> Match | None:
     """Find operators that CPUs alone carry out, with much of the time, where a GPU is named.
 
-    So are those of a short recording that last, again and again: a GPU would only be asked. What
-    launches work for one has it, though none of that was recorded.
+    Of layers a smaller part of it tells, as these compute the model. So do those of a short
+    recording that last, again and again: a GPU would only be asked. What launches work for one has
+    it, though none of that was recorded.
     """
     if having(runtime_calls, GIVES_WORK).any():
         return None
     named = [name for name in devices["name"].astype(str).tolist() if name]
     computing = charged(cpu_ops, having(cpu_ops, _COMPUTES))
-    on_cpu = charged(cpu_ops, inside(cpu_ops, having(cpu_ops, OF_CPUS) | lasting(cpu_ops)))
-    if not named or on_cpu < _MOSTLY * computing or not on_cpu:
+    likely = having(cpu_ops, OF_CPUS) | lasting(cpu_ops)
+    surely, likely = (
+        charged(cpu_ops, inside(cpu_ops, one)) for one in (having(cpu_ops, _LAYERS), likely)
+    )
+    if not named or not likely or (surely < _MUCH * computing and likely < _MOSTLY * computing):
         return None
     return Match(
         cause="cpu_operators",

@@ -3,9 +3,12 @@
 import pandas as pd
 
 from profkit.patterns._rows import cause, equal, having, inside, per_step, place, time
+from profkit.patterns._shapes import shape
 from profkit.patterns.base import Match, Step, pattern
 
 _LEAST_CLONES = 8
+_SIZES = 2
+"""Shapes that the weights of a model have at least."""
 
 
 @pattern(
@@ -13,7 +16,7 @@ _LEAST_CLONES = 8
     source="https://docs.pytorch.org/docs/stable/optim.html#weight-averaging-swa-and-ema",
 )
 def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
-    """Find eight or more clones a step that no module, loss or optimizer made."""
+    """Find eight or more clones a step that no module, loss or optimizer made, of several sizes."""
     clones = having(cpu_ops, r"^aten::clone$")
     outside = equal(cpu_ops, "module", "")
     outside &= ~inside(
@@ -21,7 +24,9 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
         having(cpu_ops, r"^autograd::|^Optimizer\.|^Compiled|^Torch-Compiled|^aten::(?!clone$)"),
     )
     clones &= outside
-    if clones.sum() < _LEAST_CLONES * step.count:
+    shapes = {tuple(shape(text)) for text in cpu_ops["input_shapes"][clones].unique() if text}
+    # A number has no size, and the tensors of a loop have the same.
+    if clones.sum() < _LEAST_CLONES * step.count or (shapes and len(shapes - {()}) < _SIZES):
         return None
     chosen = inside(cpu_ops, clones)
     where = place(cpu_ops, clones)

@@ -369,6 +369,7 @@ _IN_SHORT = {
     "program": "no PyTorch was found",
     "threads": "threads call the model at the same time",
     "stacks": "recording Python stacks slows the CPU",
+    "ranges": "NVTX ranges slow the CPU",
     "profiler overhead": "steps differ with the profiler",
     "other steps": "the profiled run differs",
 }

@@ -9,7 +9,7 @@ from tests.analyze.test_memory_verdict import FORWARD, MIB, block
 
 BACKWARD = "backward (torch/_tensor.py:5);torch::autograd::Engine::execute;MulBackward0::apply"
 CAST = f"{FORWARD};at::autocast::cached_cast(c10::ScalarType, at::Tensor const&);at::_ops::to"
-STEP = "step (torch/optim/sgd.py:9)"
+STEP = "step (/torch/optim/adam.py:9)"
 
 
 def contents(*blocks):
@@ -48,6 +48,22 @@ def test_gradients_outlive_backward_and_temporaries_do_not(freed, steps):
 def test_a_forward_pass_that_keeps_nothing_has_no_gradients(lasting, also, content):
     blocks = [block(1, 2 * number, 2 * (number + lasting) + 1) for number in range(256)]
     assert [*contents(*blocks, *also)] == [content]
+
+
+def test_an_answer_that_is_kept_is_no_graph():
+    blocks = [block(1, 2 * number, 2 * number + 3) for number in range(256)]
+    kept = block(100, 600)
+    after = [block(1, 700 + 2 * number, 703 + 2 * number) for number in range(70)]
+    assert [*contents(*blocks, kept, *after)] == ["temporaries without gradients"]
+
+
+@pytest.mark.parametrize(
+    ("end", "content"), [(8, "temporaries of the optimizer"), (25, "optimizer states")]
+)
+def test_what_the_optimizer_frees_before_anything_else_is_no_state(end, content):
+    next_step = [block(1, 20, 40), block(1, 30, 33, stack=BACKWARD)]
+    found = contents(*(block(10, number, end, stack=STEP) for number in range(3)), *next_step)
+    assert found.pop(content) == 30
 
 
 def test_a_short_history_does_not_say_what_is_kept():

@@ -128,6 +128,17 @@ def test_copies_of_weights_are_what_to_leave_out_where_they_hold_more_than_atten
     assert found.filled_by["weights cast by autocast"] == 600 * MIB
 
 
+def test_copies_that_the_optimizer_makes_and_frees_are_to_be_left_out():
+    before = block(1600, -1) | {"stack": "", "line": ""}
+    update = [block(150, number, 8, stack=STEP, line="step (adam.py:78)") for number in (3, 4)]
+    found = verdict(snapshot([before, *update, block(1, 9)], 2000))
+    assert found.advice.startswith("Create the optimizer with `fused=True`, or `foreach=False`")
+    assert found.advice.endswith("Such copies hold 16 % of the peak.")
+    line = "step (/home/me/optimizer.py:78)"
+    own = [one | {"line": line} for one in update]
+    assert verdict(snapshot([before, *own, block(1, 9)], 2000)).place == line
+
+
 def test_copies_of_weights_are_held_without_gradients_as_well():
     weight = block(1200, -1) | {"stack": "", "line": ""}
     copied = [weight, block(600, 0, stack=CAST)]

@@ -58,6 +58,7 @@ GOOD = trust.Seen(
     missing_in_graphs=0.0,
     on_cpu=0.5,
     calls_per_ms=0.0,
+    ranges_per_ms=0.0,
     has_python=True,
     sizes_vary=lambda: False,
     queued=0.05,
@@ -90,6 +91,7 @@ CASES = {
     "misplaced kernels": ({"misplaced": 2}, ()),
     "graphs": ({"missing_in_graphs": 0.3}, ("gpu_idle.not_started",)),
     "stacks": ({"calls_per_ms": 150}, ()),
+    "ranges": ({"ranges_per_ms": 40}, ()),
     "overlaps": (noted("51 rows end after the row around them: asynchronous."), ()),
     "repeated steps": (
         noted("2 steps have the number of an earlier one: all were numbered on by time."),

@@ -55,6 +55,8 @@ SIZES = "sizes"
 _MOST_QUEUED = 0.1
 _MANY_CALLS = 100
 """Of which each takes about one microsecond more."""
+_MANY_RANGES = 30
+"""Of which each takes several microseconds more, as its text is made."""
 _MOST_ON_CPU = 0.2
 _MOST_UNKNOWN = 0.05
 _LEAST_MISSING = 0.05
@@ -125,6 +127,9 @@ class Seen:
 
     calls_per_ms: float
     """Calls of Python functions that were recorded, and not sampled, per millisecond."""
+
+    ranges_per_ms: float
+    """Operators per millisecond that a recorder knows as NVTX ranges, which PyTorch makes."""
 
     has_python: bool
     """Whether calls of Python functions were recorded, or sampled."""
@@ -363,13 +368,15 @@ def _of_surroundings(seen: Seen) -> Iterator[Trust]:
     elif without_core:
         message = f"{without_core[:1].upper()}{without_core[1:]}: more threads run than cores."
         yield Trust(check="cores", passed=False, message=message)
-    if seen.slowdown is None and seen.calls_per_ms > _MANY_CALLS and seen.on_cpu > _MOST_ON_CPU:
-        yield Trust(
-            check="stacks",
-            passed=False,
-            message=f"{seen.calls_per_ms:.0f} calls of Python functions were recorded per ms, which"
-            " slows the CPU: compare with a recording without `with_stack`.",
-        )
+    for check, per_ms, most, what, without in (
+        ("stacks", seen.calls_per_ms, _MANY_CALLS, "calls of Python functions", "with_stack"),
+        ("ranges", seen.ranges_per_ms, _MANY_RANGES, "NVTX ranges of operators", "emit_nvtx"),
+    ):
+        if seen.slowdown is None and per_ms > most and seen.on_cpu > _MOST_ON_CPU:
+            said = f"{per_ms:.0f} {what} were recorded per ms, which slows the CPU: compare with"
+            yield Trust(
+                check=check, passed=False, message=f"{said} a recording without `{without}`."
+            )
     is_far = seen.slowdown is not None and seen.slowdown.value <= _OTHER_RUN
     warned = [warning for one in seen.recordings.values() for warning in one.warnings]
     if within := next(filter(_WITHIN_STEP.search, warned), ""):

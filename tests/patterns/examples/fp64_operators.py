@@ -11,6 +11,11 @@ PASSED = {
         ]
     },
     "single precision": {"cpu_ops": [op(0, "aten::mm", 90_000, input_types='["float"]')]},
+    "a few numbers": {
+        "cpu_ops": [
+            op(0, "aten::mul", 90_000, input_types='["double"]', input_shapes="[[12, 1, 1]]")
+        ]
+    },
     "a value read": {
         "cpu_ops": [op(0, "aten::item", 90_000, input_types='["double"]')],
         "kernels": [kernel(0, "copy", 90_000)],

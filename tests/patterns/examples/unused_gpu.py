@@ -4,8 +4,8 @@ from tests.patterns.recorded import call, op
 
 GPU = {"rank": 0, "repeat": 0, "device": 0, "name": "NVIDIA RTX A1000"}
 OPS = [
-    op(0, "aten::mkldnn_convolution", 300_000),
-    op(1, "aten::add", 100_000),
+    op(0, "aten::mkldnn_convolution", 60_000),
+    op(1, "aten::add", 340_000),
     op(2, "Optimizer.step", 400_000),
 ]
 
