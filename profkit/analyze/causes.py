@@ -30,7 +30,7 @@ from profkit.analyze.division.rank_causes import (
     with_shown,
 )
 from profkit.analyze.division.tensor_sizes import sizes_vary
-from profkit.analyze.division.unrecorded_gpu import known_anyway, unrecorded_gpu
+from profkit.analyze.division.unrecorded_gpu import known_anyway, unrecorded_gpu, why_nothing
 from profkit.analyze.shared.large_table import LargeTable
 from profkit.analyze.shared.late_hosts import is_one_host
 from profkit.analyze.shared.representative_ranks import left_out, representative
@@ -46,14 +46,6 @@ from profkit.tables.rank_clocks import matched_collectives
 
 _MS = 1e6
 _SAMPLER = "torch_profiler"
-_NOTHING = (
-    "neither operators nor kernels were recorded: start the profiler in the process that works,"
-    " before the work, and stop it after"
-)
-_MISPLACED = (
-    "no operator was recorded, and all kernels lie far from their launches, as after a second"
-    " profiler session: record in a process that starts the profiler once"
-)
 _PARTS = "modules, operators and lines"
 _AT_WORK = ("gpu_computing", "cpu_operators", "exposed_communication", "exposed_copies")
 _GPU_WAITS = "gpu_idle.python"
@@ -126,7 +118,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     on_cpu = operator_spans(cpu_ops)
     on_gpu, launched = divided_ranks.placed_spans(kernels, runtime_calls)
     if on_cpu.empty and on_gpu.empty:
-        return Result.abstain("causes", _MISPLACED if recorded["kernels"] else _NOTHING)
+        return Result.abstain("causes", why_nothing(kernels, runtime_calls))
     marked = watched(steps, on_cpu, on_gpu, collectives)
     found = periods(marked, on_cpu, on_gpu, config.skip_first, sampled_steps)
     if found.rows.empty:

@@ -29,6 +29,7 @@ _NARROWEST = 60
 """Characters of a line in which all that a verdict says finds room."""
 
 _DAMAGED = "a result that cannot be read"
+_LEAST_NS = 1_000_000
 _FINDINGS = 3
 _NOTES = 3
 _SEVERITIES = (Severity.BAD, Severity.WARN, Severity.INFO)
@@ -73,7 +74,8 @@ def _numbers(name: str, found: result.Result) -> Iterator[str]:
     """Yield the step time, and what is first in a table of samples or of measured kernels."""
     if (step := found.metrics.get("step_time_ns")) is not None:
         yield f"  {step.title}: {duration(step.value)}"
-    if name == "nsys_stats" and (call := _first(found, "cuda_api_sum")):
+    call = _first(found, "cuda_api_sum") if name == "nsys_stats" else {}
+    if call and call["total_ns"] >= _LEAST_NS:
         yield f"  Most time in a call of CUDA: {call['name']}, {duration(call['total_ns'])}"
     if name == "python_hotspots" and (line := _first(found, "lines")):
         yield f"  Most sampled time: {line['self_share']:.0%} in {line['line']}"

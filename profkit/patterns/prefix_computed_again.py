@@ -9,6 +9,12 @@ from profkit.patterns.base import Match, Step, pattern
 
 _LEAST_LENGTH = 16
 _LEAST_GROWTHS = 2
+_KEYS = "Keep the keys and values of earlier tokens, and give the model the new token alone"
+_STATES = (
+    "Keep the state of each layer behind the earlier tokens, as of its convolution and its "
+    "recurrence, and give the model the new token alone."
+)
+_ATTENDS = r"softmax|scaled_dot_product|attention"
 _IN_TRANSFORMERS = ": `past_key_values` with `use_cache=True`, or `model.generate`."
 _IN_PROGRAM = ": attention appends its keys and values to those that it has."
 _MOSTLY = 0.8
@@ -16,7 +22,7 @@ _MOSTLY = 0.8
 
 
 @pattern(
-    title="Generation without a key-value cache",
+    title="Generation without a cache",
     source="https://huggingface.co/docs/transformers/kv_cache",
 )
 def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
@@ -30,10 +36,10 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     of_model = having(cpu_ops, "^aten::")
     stacks = cpu_ops["stack"][of_model].astype(str)
     is_of_program = (stacks != "").any() and not stacks.str.contains("transformers/").any()
+    of_program = _KEYS + _IN_PROGRAM if having(cpu_ops, _ATTENDS).any() else _STATES
     return Match(
         cause="gpu_computing" if len(kernels) else "cpu_operators",
-        advice="Keep the keys and values of earlier tokens, and give the model the new token alone"
-        + (_IN_PROGRAM if is_of_program else _IN_TRANSFORMERS),
+        advice=of_program if is_of_program else _KEYS + _IN_TRANSFORMERS,
         gain_ns=time(cpu_ops, of_model, kernels) * (1 - 1 / length),
         place=calling_line(stacks),
         evidence={"tokens": round(length), "lookups_per_step": per_step(lookups, step.count)},

@@ -1,5 +1,7 @@
 """Short operators: on a CPU, calling each of them costs as much as what it computes."""
 
+import re
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -35,6 +37,7 @@ _BACKWARD = r"^backward$"
 _MANY_CALLS = 8
 _READS = r"^aten::_local_scalar_dense$"
 _FUSED = r"^aten::(lstm|gru|rnn_tanh|rnn_relu)$"
+_LINE = re.compile(r"(.+)\(\d+\)(: .+)$")
 _GATES = r"^aten::sigmoid_?$|_cell$", r"^aten::tanh_?$|_cell$"
 
 
@@ -74,7 +77,7 @@ def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Matc
         gain_ns = time(cpu_ops, inside(cpu_ops, beside))
     else:
         between = f", and Python between them takes {duration(between_ns / step.count)}"
-        said = _of_loops(cpu_ops, python_calls[lines], ~updating, step)
+        said = _of_loops(cpu_ops, python_calls, lines, ~updating, step)
         advice = f"{said} {many}{between if between_ns else ''}."
         of_python = {"python": between_ns}
     return Match(
@@ -91,22 +94,27 @@ def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Matc
     )
 
 
-def _of_loops(cpu_ops: pd.DataFrame, lines: pd.DataFrame, own: Chosen, step: Step) -> str:
+def _of_loops(
+    cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, at_line: Chosen, own: Chosen, step: Step
+) -> str:
     """Return what to do about a loop that calls the model, or operators, many times in a step.
 
-    `lines` are the calls at its line, and `own` the operators outside of optimizers, which read
-    numbers themselves.
+    `at_line` are the calls at its line, and `own` the operators outside of optimizers, which read
+    numbers themselves. What acts with each answer may have lines beside that of the model.
     """
     ranges = equal(cpu_ops, "kind", "annotation")
     calls, passes = (having(cpu_ops, name) & ranges for name in (_MODEL_CALLED, _BACKWARD))
-    many = per_step(calls, step.count)
-    if many >= _MANY_CALLS and _are_of_the_model(lines, cpu_ops[calls]):
-        if passes.sum() > _MOSTLY * calls.sum():
+    many, lines = per_step(calls, step.count), python_calls[at_line]
+    of_each = passes.sum() > _MOSTLY * calls.sum()
+    are_single = not of_each and not _are_batches(cpu_ops)
+    around = python_calls[_of_function(python_calls, lines)] if are_single else lines
+    if many >= _MANY_CALLS and _are_of_the_model(around, cpu_ops[calls]):
+        if of_each:
             return (
                 "Take fewer and larger micro-batches, as far as memory allows: the model is called "
                 f"{many:,.0f} times a step, each with a backward pass of its own."
             )
-        if _are_batches(cpu_ops):
+        if not are_single:
             return (
                 f"Call the model less often than {many:,.0f} times a step, as with fewer steps of "
                 "a solver or sampler, or compile the loop with `torch.compile`."
@@ -126,6 +134,14 @@ def _of_loops(cpu_ops: pd.DataFrame, lines: pd.DataFrame, own: Chosen, step: Ste
         "Put what a loop goes through, as time steps or samples, into one tensor and call each "
         f"operator once, {layer}or compile the loop with `torch.compile`{whole}."
     )
+
+
+def _of_function(python_calls: pd.DataFrame, lines: pd.DataFrame) -> Chosen:
+    """Choose the calls of the function that the `lines` are in, at whatever line of it."""
+    known = lines["name"].astype(str).unique()
+    parts = [_LINE.match(name) for name in known]
+    patterns = [rf"^{re.escape(one[1])}\(\d+\){re.escape(one[2])}$" for one in parts if one]
+    return having(python_calls, "|".join(patterns)) if patterns else having(python_calls, "^$")
 
 
 def _are_of_the_model(lines: pd.DataFrame, calls: pd.DataFrame) -> bool:

@@ -39,10 +39,8 @@ def match(
         return None
     named = [name for name in devices["name"].astype(str).tolist() if name]
     computing = charged(cpu_ops, having(cpu_ops, _COMPUTES))
-    likely = having(cpu_ops, OF_CPUS) | lasting(cpu_ops)
-    surely, likely = (
-        charged(cpu_ops, inside(cpu_ops, one)) for one in (having(cpu_ops, _LAYERS), likely)
-    )
+    by_rows = (having(cpu_ops, _LAYERS), having(cpu_ops, OF_CPUS) | lasting(cpu_ops))
+    surely, likely = (charged(cpu_ops, inside(cpu_ops, chosen)) for chosen in by_rows)
     if not named or not likely or (surely < _MUCH * computing and likely < _MOSTLY * computing):
         return None
     return Match(

@@ -46,7 +46,7 @@ def shown(verdict: Verdict, *, is_imported: bool = False) -> verdict_view.RunVer
         actions=tuple(
             _action(action, causes.get(action.cause), verdict) for action in verdict.actions
         ),
-        nothing="" if verdict.actions or not parts else nothing_found(verdict),
+        nothing=nothing_found(verdict) if parts else "",
         others=tuple(
             _memory(title, part, advice)
             if isinstance(part, MemoryVerdict)

@@ -13,6 +13,7 @@ from profkit.core.verdict import (
     Cause,
     Confidence,
     KernelVerdict,
+    Limiter,
     MemoryVerdict,
     Trust,
     Verdict,
@@ -37,8 +38,9 @@ _SENTENCE = re.compile(r"(?<=[.;]) +(?=[A-Z0-9`])|(?<=;) +")
 def lines(verdict: Verdict, width: int = 80) -> list[str]:
     """Return the verdict in lines of at most `width` characters, every sentence and path whole.
 
-    Where it is too much, further lines of names of the bar go, sentences of advice and trust, then
-    the last actions, each time with what is said of trust in a few words if that is enough.
+    Where it is too much, further lines of names of the bar go and what is said beside actions,
+    then sentences of advice and trust, then the last actions, each time with what is said of trust
+    in a few words if that is enough.
     """
     found = _lines(verdict, width, 2, 2)
     if len(found) > MOST_LINES:
@@ -57,7 +59,8 @@ def _lines(
     """Return the verdict, advice and trust in `most` lines unless first sentences take more.
 
     The names of the bar take `legend` lines at most, and a check of trust that failed a few words
-    if all is said `in_short`.
+    if all is said `in_short`. What no action is about is said where there is room for two lines of
+    these names.
     """
     found = []
     if is_about_step(verdict):
@@ -71,7 +74,7 @@ def _lines(
     for number, action in enumerate(verdict.actions, start=1):
         title = _title(action, verdict)
         found += _fitting([f"{number}  {title}.", *_sentences(action.advice)], width, most)
-    if not verdict.actions and verdict.traced_ms > 0:
+    if verdict.traced_ms > 0 and (legend > 1 or not verdict.actions):
         found += _wrapped(nothing_found(verdict), width)
     alone = 5 if is_about_step(verdict) else 8
     for title, part, advice in other_parts(verdict):
@@ -82,7 +85,14 @@ def _lines(
 
 
 def nothing_found(verdict: Verdict) -> str:
-    """Return what is said where there is no action: found nothing, or could not look."""
+    """Return what is said where there is no action: found nothing, or could not look.
+
+    So it is where actions leave what the GPU computes as it is, and that takes most.
+    """
+    if verdict.actions:
+        at_gpu = any(one.cause.startswith(_COMPUTING[0]) for one in verdict.actions)
+        rest = "" if at_gpu or verdict.limiter is not Limiter.GPU else _of_largest(verdict)
+        return f"No known loss was recognised in computing.{rest}" if rest else ""
     unseen = {cause for check in verdict.trust if not check.passed for cause in check.silences}
     if not unseen:
         return f"No known loss was recognised.{_of_largest(verdict)}"

@@ -1599,6 +1599,15 @@ def test_where_all_kernels_are_misplaced_and_no_operator_is_there_nothing_is_div
     assert "far from their launches" in found.abstentions[0].reason
 
 
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("cudaLaunchKernel", "calls that launch work were"), ("cudaGetDevice", "neither operators")],
+)
+def test_where_nothing_but_calls_was_recorded_it_is_said_whether_there_was_work(name, says):
+    found = divided(runtime_calls=[call(1, 300, 310) | {"name": name}])
+    assert found.abstentions[0].reason.startswith(says)
+
+
 def slowed(ratio, unprofiled_us=0):
     metric = Metric(value=ratio, unit="ratio", title="")
     usual = Metric(value=unprofiled_us * US, unit="ns", title="")

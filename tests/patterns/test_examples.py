@@ -139,7 +139,10 @@ def test_a_missing_cache_is_the_matter_of_the_line_that_calls_the_model():
     ops = [row | stacks for row in example.lookups(99, 100, 101)]
     (match,) = found(patterns()["prefix_computed_again"], cpu_ops=ops, kernels=example.KERNELS)
     assert match.place == "gpt.py(44): generate"
-    assert "use_cache" not in match.advice
+    assert match.advice.startswith("Keep the state of each layer")
+    ops.append(op(9, "aten::_softmax") | stacks)
+    (match,) = found(patterns()["prefix_computed_again"], cpu_ops=ops, kernels=example.KERNELS)
+    assert "attention appends its keys and values" in match.advice
 
 
 def test_fewer_threads_gain_less_where_there_are_more_processes_than_cores():
@@ -1048,6 +1051,28 @@ def test_a_model_that_is_called_for_one_state_at_a_time_is_to_get_several(many, 
     ops = [*examples("short_operators").FOUND["cpu_ops"], layer, *calls]
     (match,) = found(patterns()["short_operators"], cpu_ops=ops)
     assert words in match.advice
+
+
+@pytest.mark.parametrize(("function", "is_said"), [("select_action", True), ("log", False)])
+def test_what_a_program_does_with_each_answer_may_stand_beside_the_call_of_the_model(
+    function, is_said
+):
+    ops = examples("short_operators").FOUND["cpu_ops"]
+    layer = op(4_999, "aten::addmm", input_shapes="[[8], [1, 4], [4, 8]]")
+    first, begins = ops[::35], range(1_000, 701_000, 35_000)
+    calls = [
+        op(5_000 + n, "forward", kind="annotation")
+        | {"start_ns": one["start_ns"], "end_ns": one["start_ns"] + 10}
+        for n, one in enumerate(first)
+    ]
+    lines = [python(start, start + 20, "rl.py(86): select_action") for start in begins]
+    lines += [python(start + 20, start + 35_000, f"rl.py(89): {function}") for start in begins]
+    lines = sorted(lines, key=lambda row: row["start_ns"])
+    (match,) = found(
+        patterns()["short_operators"], cpu_ops=[*ops, layer, *calls], python_calls=lines
+    )
+    assert match.place == f"rl.py(89): {function}"
+    assert ("several environments by `gymnasium.vector`" in match.advice) == is_said
 
 
 def test_a_loop_in_several_lines_has_one_of_these_and_not_the_line_that_calls_it():

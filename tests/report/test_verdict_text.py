@@ -215,6 +215,13 @@ def test_a_program_with_nothing_to_mend_hears_so():
         f"{nothing} The largest part is aten::mm, 35 of 100 ms. Nsight Compute (NVIDIA) or ROCm"
         in made
     )
+    # So it is where what is to be done leaves most of what a GPU computes as it is.
+    at_copies = replace(VERDICT.actions[0], cause="exposed_copies.HtoD")
+    beside = replace(VERDICT, causes=(*VERDICT.causes, gemm), limiter=Limiter.GPU)
+    said = "No known loss was recognised in computing. The largest part is aten::mm"
+    for action, is_said in ((at_copies, True), (replace(at_copies, cause=gemm.id), False)):
+        made = lines(replace(beside, actions=(action,), memory=None))
+        assert (said in " ".join(made)) == is_said
     few = replace(gemm, ms_per_step=20)
     assert nothing in lines(replace(VERDICT, actions=(), causes=(*VERDICT.causes, few)))
     on_cpu = replace(gemm, id="cpu_operators.aten::mm")

@@ -17,6 +17,18 @@ LOST = "Rows of GPU work are missing, although calls that launch it were recorde
 MAY_HAVE_WORKED = "There is a GPU, and no work of it was recorded."
 OF_APPLE = "Apple's GPU (MPS) worked, and torch.profiler does not record it."
 
+_NOTHING = (
+    "neither operators nor kernels were recorded: start the profiler in the process that works,"
+    " before the work, and stop it after"
+)
+_ASKED = (
+    "calls that launch work were recorded, and neither operators nor that work: read what the"
+    " profiler says of it, as drivers of WSL and of virtual GPUs may tell nothing"
+)
+_MISPLACED = (
+    "no operator was recorded, and all kernels lie far from their launches, as after a second"
+    " profiler session: record in a process that starts the profiler once"
+)
 _MOSTLY, _MUCH = 0.5, 0.3
 _BEGINS_WORK = re.compile(r"Launch|Memcpy|Memset")
 _OF_GPUS = re.compile(
@@ -53,6 +65,13 @@ def unrecorded_gpu(
     if len(devices) and not made and not are_of_cpus:
         return MAY_HAVE_WORKED
     return ""
+
+
+def why_nothing(kernels: LargeTable, calls: LargeTable) -> str:
+    """Return why a recording without operators cannot be divided, and what to do."""
+    if any(map(len, kernels.groups())):
+        return _MISPLACED
+    return _ASKED if any(map(_BEGINS_WORK.search, _names(calls))) else _NOTHING
 
 
 def _work_lasts(cpu_ops: LargeTable) -> bool:

@@ -183,14 +183,16 @@ class Report:
         # An export with --lazy=false has the tables of what was not recorded, without rows.
         columns = self.store.ints(work_table("RUNTIME"), ["correlationId", "nameId"])
         calls = columns["correlationId"]
-        if not len(self.working_pids):
+        works = len(self.working_pids) > 0
+        asks = any(name.startswith(_ASKING) for name in self.named(columns["nameId"]))
+        if not works:
             why = "CUDA was not recorded"
-            if any(name.startswith(_ASKING) for name in self.named(columns["nameId"])):
+            if asks:
                 why = "CUDA calls were recorded, but not the work of the GPU"
             elif len(calls):
                 why = "CUDA was traced, and either no GPU was used or the report was cut short"
             self.notes.append(f"The report holds no kernel, copy or set: {why}.")
-        elif self.strings and not any(map(_is_of_pytorch, self.strings.values())):
+        if (works or asks) and self.strings and not any(map(_is_of_pytorch, self.strings.values())):
             self.notes.append("PyTorch was not found in the report: advice on it is left out.")
         self._check_launches(calls)
         stated = self.store.ints("ANALYSIS_DETAILS", ["duration", "stopTime"])

@@ -3,7 +3,7 @@
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -35,14 +35,32 @@ def once_after(module: nn.Module, act: Callable[[], None]) -> None:
         handle = module.register_forward_hook(hook, always_call=True)
 
 
+def weights(module: nn.Module) -> Iterator[nn.Parameter]:
+    """Yield the parameters of `module`, whatever a program has made of its `parameters()`."""
+    for part in _parts(module):
+        held = vars(part).get("_parameters") or {}
+        yield from (parameter for parameter in held.values() if parameter is not None)
+
+
+def _parts(module: nn.Module) -> Iterator[nn.Module]:
+    """Yield `module` and those inside it, each once."""
+    pending, seen = [module], {id(module)}
+    while pending:
+        part = pending.pop(0)
+        yield part
+        # A module whose constructor failed has none, not even an empty list.
+        for one in (vars(part).get("_modules") or {}).values():
+            if one is not None and id(one) not in seen:
+                seen.add(id(one))
+                pending.append(one)
+
+
 def has_weights(module: nn.Module) -> bool:
     """Say whether `module` is a model; those without weights only transform or compare."""
-    if next(module.parameters(), None) is not None:
-        return True
     # Frozen and quantized, they are no parameters.
-    if isinstance(module, torch.jit.ScriptModule):
+    if next(weights(module), None) is not None or isinstance(module, torch.jit.ScriptModule):
         return True
-    return any(_QUANTIZED in type(part).__module__ for part in module.modules())
+    return any(_QUANTIZED in type(part).__module__ for part in _parts(module))
 
 
 def arguments(positional: Sequence[object]) -> list[object]:

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from profkit import marks
+from profkit.workloads.automatic.called_modules import weights
 
 # Steps whose forward passes are counted before it is said how many there are.
 _COUNTED = 3
@@ -67,7 +68,7 @@ class ForwardPasses:
     def _is_needed(self, module: nn.Module) -> bool:
         """Tell whether a step needs `module`, as the first did that only used it: a teacher."""
         # A model that is trained inside of a wrapper may be evaluated without it.
-        known = id(next(module.parameters(), module))
+        known = id(next(weights(module), module))
         if not self.of_steps:
             self.modes[known] = self.modes.get(known, False) or module.training
         return not self.of_steps or not self.modes.get(known, True)
@@ -79,7 +80,7 @@ class ForwardPasses:
         """
         self.has_training_mode |= module.training
         if self.has_training_mode and not self.has_gradients:
-            gradients = (parameter.grad for parameter in module.parameters())
+            gradients = (parameter.grad for parameter in weights(module))
             self.has_gradients = any(gradient is not None for gradient in gradients)
         is_in_use = not (module.training or torch.is_grad_enabled())
         is_evaluation = self.has_gradients and is_in_use

@@ -374,3 +374,10 @@ def test_a_program_without_pytorch_is_said_to_be_one(report, tmp_path, kernel, i
     path = report(kernels=[(*KERNEL[:2], kernel, *KERNEL[3:])], calls=[LAUNCH])
     notes = convert.run(raw(path), tmp_path).notes
     assert any(note.startswith("PyTorch was not found") for note in notes) != is_pytorch
+
+
+@pytest.mark.parametrize("name", ["cudaLaunchKernel_v7000", "cudaGetDevice_v3020"])
+def test_a_program_whose_work_was_not_recorded_may_have_no_pytorch(report, tmp_path, name):
+    notes = convert.run(raw(report(calls=[(*LAUNCH[:2], name, *LAUNCH[3:])])), tmp_path).notes
+    is_said = any(note.startswith("PyTorch was not found") for note in notes)
+    assert is_said == name.startswith("cudaLaunch")

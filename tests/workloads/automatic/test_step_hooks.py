@@ -371,6 +371,36 @@ def test_a_model_whose_weights_are_no_parameters_steps_with_each_call(watcher, p
     assert watcher.seen == ["begin", *step(0, *FORWARD), *step(1, *FORWARD), "step#2"]
 
 
+class Learner(nn.Module):
+    """A model with weights of its own kind, as those of MAML, and other methods of these names."""
+
+    def __init__(self):
+        super().__init__()
+        self.vars = nn.ParameterList([nn.Parameter(torch.ones(1, 3))])
+
+    def parameters(self):
+        return self.vars
+
+    def modules(self):
+        raise NotImplementedError
+
+    def forward(self, inputs):
+        return nn.functional.linear(inputs, self.vars[0])
+
+
+def test_a_program_may_make_of_parameters_what_it_likes(watcher):
+    model = Learner()
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    with StepHooks("auto", samples=2):
+        lost(model).backward()
+        optimizer.step()
+    inside = [*FORWARD, *BACKWARD, *OPTIMIZER]
+    assert watcher.seen == ["begin", *step(0, *inside, samples=2), "step#1"]
+    model.eval()
+    with StepHooks("forward"), torch.no_grad():
+        model(torch.ones(2, 3))
+
+
 def test_a_validation_before_the_training_is_set_up(watcher):
     model = network()
     optimizer = optim.SGD(model.parameters(), lr=0.1)
