@@ -21,8 +21,9 @@ _OTHER_WORK = rf"{MATMULS}|^c10d::|^record_param_comms|^(?:nccl|rccl|gloo|ucc):|
 """Of an optimizer's step: products, communication, and what is compiled already."""
 
 _LEAST_OPERATORS = 16
-_MOST_ON_GPU = 2 / 3
-"""Share of its time that is gained at most: a GPU still reads and writes the parameters once."""
+_MOST_ON_GPU, _OF_LAUNCHES = 2 / 3, 0.9
+"""Shares that are gained at most of what a GPU computes, as it still reads and writes the parameters
+once, and of the time that it waits for launches, of which there are hardly any left."""
 _FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})
 _FOREACH = frozenset({"Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop"})
 
@@ -57,7 +58,7 @@ def match(
     optimizer = found.group(1) if (found := re.search(_STEP, name)) else ""
     calls = having(python_calls, _STEP_CALLS)
     chosen &= ~inside(cpu_ops, having(cpu_ops, _OTHER_WORK))
-    gain_ns = time(cpu_ops, chosen, kernels)
+    gain_ns, waits_ns = time(cpu_ops, chosen, kernels), time(cpu_ops, chosen)
     spent = Spent(cause=cause(cpu_ops, chosen & ~steps, kernels), gain_ns=gain_ns, place="")
     if kernels.empty and calls.any():
         # What Python does between the operators goes with them, where samples saw all of it.
@@ -67,7 +68,9 @@ def match(
         cause=spent.cause,
         also=spent.also,
         advice=_advice(optimizer, has_gpu=not kernels.empty),
-        gain_ns=spent.gain_ns * (min(gained, _MOST_ON_GPU) if len(kernels) else gained),
+        gain_ns=waits_ns * _OF_LAUNCHES + (gain_ns - waits_ns) * min(gained, _MOST_ON_GPU)
+        if len(kernels)
+        else spent.gain_ns * gained,
         place=_line(python_calls, calls) or f"optimizer {optimizer}".strip(),
         confidence=Confidence.HIGH,
         evidence={"operators_per_step": per_step(single, step.count)},

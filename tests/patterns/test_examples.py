@@ -132,6 +132,14 @@ def test_a_gelu_by_erf_is_known_as_well():
     assert match.gain_ns == 25_000
 
 
+def test_of_an_unfused_optimizer_a_gpu_gains_nearly_all_of_what_it_waits():
+    ops = examples("unfused_optimizer").FOUND["cpu_ops"]
+    waits_ns = sum(row["charged_ns"] for row in ops)
+    computing = [kernel(row["op"], "elementwise", 1_000) for row in ops[1:]]
+    (match,) = found(patterns()["unfused_optimizer"], cpu_ops=ops, kernels=computing)
+    assert match.gain_ns == pytest.approx(0.9 * waits_ns + 2 / 3 * 1_000 * len(computing))
+
+
 def test_a_missing_cache_is_the_matter_of_the_line_that_calls_the_model():
     example = examples("prefix_computed_again")
     inner = "torch/nn/modules/module.py(1776): _call_impl;gpt.py(19): forward"
