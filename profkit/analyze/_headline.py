@@ -7,7 +7,7 @@ from profkit.analyze._late_advice import late_part
 from profkit.analyze._uneven_steps import SLOW_STEPS
 from profkit.analyze.division import cpu, gpu, names
 from profkit.analyze.division.cpu_threads import BLOCKED, NOT_RECORDED, PYTHON, START_UP
-from profkit.analyze.division.details import IN_COMMUNICATION, LINE, OTHER
+from profkit.analyze.division.details import AT_PLACE, IN_COMMUNICATION, LINE, OTHER
 from profkit.analyze.division.phases import inside
 from profkit.analyze.division.thread_waits import IN_CALL, WAITING
 from profkit.core.formatting import milliseconds, without_arguments
@@ -95,7 +95,7 @@ def _sentence(top: Cause, causes: Sequence[Cause], whole: str) -> str:
     by_id = {cause.id: cause for cause in causes}
     time = milliseconds(top.ms_per_step)
     if top.id == NOT_RECORDED:
-        return f"what ran in {time} {whole.removesuffix(f' {RECORDED}')} is not known."
+        return _unknown(top, whole)
     if top.id.startswith(gpu.IDLE):
         idle = f"{_idle(causes)} {milliseconds(by_id[gpu.IDLE].ms_per_step)}"
         return f"{idle} {whole}: {_because(top)}."
@@ -113,6 +113,15 @@ def _sentence(top: Cause, causes: Sequence[Cause], whole: str) -> str:
         return f"{title} {time} {whole}{mostly}."
     blocked = "CPU blocked in " if top.id.startswith(f"{BLOCKED}.") else ""
     return f"{blocked}{top.title} {time} {whole}{_where(top)}."
+
+
+def _unknown(top: Cause, whole: str) -> str:
+    """Return how much is not known, and in which range of the program most of it is."""
+    time = milliseconds(top.ms_per_step)
+    if not top.place:
+        return f"what ran in {time} {whole.removesuffix(f' {RECORDED}')} is not known."
+    there = milliseconds(top.ms_per_step * float(top.evidence[AT_PLACE]))
+    return f"{time} {whole} not known, {there} in {top.place}."
 
 
 def _idle(causes: Sequence[Cause]) -> str:

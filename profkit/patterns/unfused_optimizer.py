@@ -22,8 +22,8 @@ _OTHER_WORK = rf"{MATMULS}|^c10d::|^record_param_comms|^(?:nccl|rccl|gloo|ucc):|
 
 _LEAST_OPERATORS = 16
 _MOST_ON_GPU, _OF_LAUNCHES = 2 / 3, 0.9
-"""Shares that are gained at most of what a GPU computes, as it still reads and writes the parameters
-once, and of the time that it waits for launches, of which there are hardly any left."""
+"""Shares that are gained at most: of what a GPU computes, as it reads and writes the parameters
+once, and of the time that it waits for launches, of which hardly any are left."""
 _FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})
 _FOREACH = frozenset({"Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop"})
 

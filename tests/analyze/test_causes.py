@@ -1423,6 +1423,17 @@ def test_who_waits_in_a_collective_is_told_from_who_is_waited_for():
     assert [row["rank"] for row in rows(result, "ranks") if row["decisive"] == "true"] == [0]
 
 
+def test_of_a_program_of_which_ranges_alone_are_known_the_innermost_ones_say_where_it_was():
+    ranges = [
+        op(1, 0, 900, "detect", kind="annotation"),
+        op(2, 100, 700, "backbone", kind="annotation", parent=1),
+        op(3, 900, 1000, "draw", kind="annotation"),
+    ]
+    (row,) = rows(divided(cpu_ops=ranges, steps=[step(0, 1000)]), "causes")
+    assert (row["id"], row["place"]) == ("not_recorded", "backbone")
+    assert json.loads(row["evidence"]) == {"at_place_share": 0.6}
+
+
 def test_without_operators_a_rank_is_held_up_once_it_calls_no_further_collective():
     """Rank 0 comes at 100 and 300, works in between, and waits for rank 1, which comes at 700."""
 

@@ -149,6 +149,13 @@ def test_the_limiter_is_what_the_step_waits_for_most(times, limiter, headline):
     )
 
 
+def test_what_is_not_recorded_is_at_least_in_a_range_of_the_program():
+    about = {"not_recorded": ("find_centers", {"at_place_share": 0.4})}
+    found = judged(causes=causes({"not_recorded": 90, "cpu_operators": 10}, about=about))
+    said = "Not enough recorded: 90 of 100 ms per step not known, 36 in find_centers."
+    assert found.headline == said
+
+
 @pytest.mark.parametrize(
     ("freeing", "starting", "headline"),
     [
@@ -1283,7 +1290,7 @@ def test_one_action_explains_all_calls_that_its_gain_is_of():
             (
                 "Record again, and find why rows of GPU work are missing: see what the profiler "
                 "prints about CUPTI or roctracer, end other profilers (`nsys`, `dcgmi`), use a "
-                "driver as new as PyTorch's CUDA."
+                "driver and a PyTorch of the same age."
             ),
         ),
         (

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from profkit.analyze.division import charges, cpu, gpu, names, places, thread_waits
 from profkit.analyze.division.communicated import communicated, on_gpu
-from profkit.analyze.division.cpu_threads import PYTHON
+from profkit.analyze.division.cpu_threads import NOT_RECORDED, PYTHON
 from profkit.analyze.division.in_threads import Spent, Sums
 from profkit.analyze.division.late_launches import covering_ns
 from profkit.analyze.division.partition import Partition
@@ -92,18 +92,14 @@ def details(rank: RecordedRank, time: Partition, spent: Mapping[str, Spent]) -> 
             on_cpu = spent[name].places if name in spent else []
             detail.place = _place(on_cpu, detail.time_ns)
         elif name.startswith("exposed_copies."):
-            rows = rank.copy_names == name.partition(".")[2]
-            detail.place = _place(places.of_ops(rank, _of_ops(rank, work * rows)), detail.time_ns)
-            detail.evidence = _copies(rank, rows & (work > 0))
+            _copied(rank, work, name, detail)
+        elif name.endswith(NOT_RECORDED):
+            _locate(detail, places.by_range(rank, time.spans(name)))
         elif names.is_of_call(name):
             detail.place = _place(spent[name].places, detail.time_ns)
             _blocked(rank, calls, name, detail)
         elif name in spent and not name.endswith(NO_REQUEST):
-            detail.place = _place(spent[name].places, detail.time_ns)
-            detail.evidence = _evidence(rank, name, time.spans(name))
-            if name.rpartition(".")[2] == PYTHON:
-                detail.evidence = _outside(rank, time.spans(name), spent[name].names)
-                found |= _lines(name, detail.time_ns, spent[name].places, whole)
+            found |= _spent(rank, spent[name], name, detail, time.spans(name), whole)
     return found
 
 
@@ -115,6 +111,25 @@ def _computed(
     of_ops.add(rank.kernel_labels, own)
     _locate(detail, places.of_ops(rank, _of_ops(rank, own)))
     return _parts(gpu.COMPUTING, detail.time_ns, of_ops, whole)
+
+
+def _spent(  # noqa: PLR0913, PLR0917 - a cause, and what is known of it
+    rank: RecordedRank, spent: Spent, name: str, detail: Detail, spans: Intervals, whole: int
+) -> dict[str, Detail]:
+    """Say where a thread spent time without operators; return what the cause consists of."""
+    detail.place = _place(spent.places, detail.time_ns)
+    if name.rpartition(".")[2] != PYTHON:
+        detail.evidence = _evidence(rank, name, spans)
+        return {}
+    detail.evidence = _outside(rank, spans, spent.names)
+    return _lines(name, detail.time_ns, spent.places, whole)
+
+
+def _copied(rank: RecordedRank, work: NDArray[np.int64], name: str, detail: Detail) -> None:
+    """Say which copies a cause is, and where most of their `work` was asked for."""
+    rows = rank.copy_names == name.partition(".")[2]
+    detail.place = _place(places.of_ops(rank, _of_ops(rank, work * rows)), detail.time_ns)
+    detail.evidence = _copies(rank, rows & (work > 0))
 
 
 def _operated(detail: Detail, spent: Spent, whole: int) -> dict[str, Detail]:

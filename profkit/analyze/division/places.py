@@ -18,6 +18,7 @@ from profkit.tables.python_frames import is_foreign, own_lines
 from profkit.tables.tree_paths import SEPARATOR
 
 _CALLS = ["call", "caller", "name", "kind", "start_ns", "end_ns"]
+_RANGES = ["op", "parent", "name", "start_ns", "end_ns"]
 Place = tuple[str, int]
 """A place and the time spent in it, in ns."""
 
@@ -53,6 +54,15 @@ def _unseen(rank: RecordedRank, spans: Intervals) -> list[Place]:
     unseen = intervals.difference(spans, intervals.union(spans_of(rank.python)))
     time = np.where(phases.are_between, intervals.overlap(phases.spans, unseen), 0)
     return _ranked(phases.names, time)
+
+
+def by_range(rank: RecordedRank, spans: Intervals) -> list[Place]:
+    """Return the innermost ranges of the program's thread in the union `spans`, most first."""
+    is_range = (rank.ops["kind"] == "annotation").to_numpy()
+    rows = filtered(rank.ops[_RANGES], is_range & np.isin(rank.op_threads, threads(rank)))
+    number, above = (rows[name].to_numpy(np.int64) for name in ("op", "parent"))
+    own = innermost_time(spans_of(rows), calltree.positions(number, above), spans)
+    return _ranked(rows["name"].to_numpy(object), own)
 
 
 def of_ops(rank: RecordedRank, time: NDArray[np.int64]) -> list[Place]:
