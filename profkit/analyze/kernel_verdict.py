@@ -170,6 +170,16 @@ _ADVICE = {
 }
 
 
+_LOOK = re.compile(r" *Look at [^.]*\.")
+_HELPS = {
+    "too small to fill": "Give it more blocks, as with a larger batch, or fuse it with those around"
+    " it; where many such kernels follow one another, replay them as a CUDA graph.",
+    "latency issues": "Its warps wait: have more of them at work (smaller blocks, fewer registers"
+    " or less shared memory for each), or more independent work in each thread.",
+}
+"""What helps, by words of the rule on what limits a kernel."""
+
+
 def _verdict(rows: pd.DataFrame, whole: float) -> KernelVerdict:
     time, saved = float(rows["time_ns"].sum()), float(rows["saved_ns"].sum())
     by_function = rows.groupby("function", sort=False)["time_ns"].sum()
@@ -192,7 +202,7 @@ def _verdict(rows: pd.DataFrame, whole: float) -> KernelVerdict:
         rule=rule,
         launches=len(rows),
         gain_percent=gain,
-        advice=_of_launch(str(first["message"])),
+        advice=_of_launch(str(first["message"])) if gain else _to_do(str(first["message"])),
         confidence=Confidence.MEDIUM if gain else Confidence.LOW,
         evidence=evidence | ({"saved_ns": saved} if gain else {}),
     )
@@ -219,6 +229,13 @@ def _beyond(verdict: KernelVerdict, limited: KernelVerdict | None) -> KernelVerd
     advice = _ADVICE["caches"].removesuffix(": the caches move far more than DRAM does.")
     why = f"L1 and L2 limit it, at {busy:.0f} % of their peak beside {dram:.0f} % of DRAM"
     return replace(verdict, advice=f"{why}: {advice[0].lower()}{advice[1:]}. {verdict.advice}")
+
+
+def _to_do(message: str) -> str:
+    """Return what a rule without an estimate says, and what to do instead of where to look."""
+    said = _of_launch(message)
+    helps = next((helps for what, helps in _HELPS.items() if what in said), "")
+    return f"{_LOOK.sub('', said)} {helps}" if helps else said
 
 
 def _of_launch(message: str) -> str:

@@ -5,11 +5,13 @@ import pandas as pd
 
 from profkit.patterns._communication import CAUSE, exposed, of_kind, without_waiting
 from profkit.patterns._parameter_loops import UPDATE
-from profkit.patterns._rows import belonging, having, inside, operators_of, place
+from profkit.patterns._rows import belonging, having, inside, operators_of, place, trains
 from profkit.patterns.base import Match, Step, pattern
 
 _LEAST_CALLS = 4
 _TIMES_THE_MEDIAN = 8
+_TRAINED = "and compute the loss on shards, `loss_parallel()`"
+_ANSWERED = "and gather of each shard its largest, or the last token alone"
 
 
 @pattern(
@@ -41,8 +43,8 @@ def match(
     exposed_ns = exposed(large, collectives, kernels, causes, step)
     return Match(
         cause=f"{CAUSE}.transfer",
-        advice="Leave the output sharded and compute the loss on shards: `loss_parallel()` with "
-        "`ColwiseParallel(use_local_output=False)`, instead of gathering all logits.",
+        advice="Leave the output sharded (`ColwiseParallel(use_local_output=False)`), "
+        f"{_TRAINED if trains(cpu_ops) else _ANSWERED}, instead of gathering all logits.",
         gain_ns=without_waiting(exposed_ns, causes, step),
         place=place(cpu_ops, launched),
         evidence={"gathers": int(large.sum()), "longest_ms": round(length[large].max() / 1e6, 3)},

@@ -56,6 +56,22 @@ def test_estimates_of_a_part_of_a_launch_do_not_count_for_the_launch():
     assert found.evidence == {"time_ns": 900.0}
 
 
+@pytest.mark.parametrize(
+    ("message", "helps"),
+    [
+        ("This grid is too small to fill it. Look at Launch Statistics for more.", "Give it more"),
+        ("Below 60% of peak that is latency issues. Look at Warp State.", "Its warps wait"),
+        ("The kernel is utilizing greater than 80.0%. Look at it.", "Look at it."),
+    ],
+)
+def test_a_rule_without_an_estimate_says_what_helps_and_not_where_to_look(message, helps):
+    bottleneck = (0, "SOLBottleneck", "", float("nan"), "")
+    advice = run([100.0], bottleneck, says=message).kernels.advice
+    assert advice.startswith(message.partition(" Look")[0])
+    assert helps in advice
+    assert ("Look at" in advice) == helps.startswith("Look")
+
+
 def test_rules_about_a_hundredth_of_the_time_are_not_worth_a_word():
     found = run([1.0, 999.0], (0, "Occupancy", "", 90.0, "global"))
     assert found.kernels is None

@@ -140,6 +140,12 @@ def test_of_an_unfused_optimizer_a_gpu_gains_nearly_all_of_what_it_waits():
     assert match.gain_ns == pytest.approx(0.9 * waits_ns + 2 / 3 * 1_000 * len(computing))
 
 
+def test_logits_of_which_no_loss_is_computed_are_to_be_gathered_in_part():
+    (match,) = found(patterns()["one_large_gather"], **examples("one_large_gather").ANSWERED)
+    assert "loss" not in match.advice
+    assert "the last token alone" in match.advice
+
+
 def test_a_missing_cache_is_the_matter_of_the_line_that_calls_the_model():
     example = examples("prefix_computed_again")
     inner = "torch/nn/modules/module.py(1776): _call_impl;gpt.py(19): forward"
