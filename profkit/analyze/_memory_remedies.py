@@ -59,8 +59,8 @@ REMEDIES = {
         "Move one batch at a time to the GPU, and drop the last one before the next.", TUNING
     ),
     CONTENTS[BEFORE]: Remedy(
-        "Mostly these are the model and, in training, the optimizer's states. Record before they "
-        "are made to see them: `torch.cuda.memory._record_memory_history()` first "
+        "What was there before is mostly the model and, in training, the optimizer's states. "
+        "Record before they are made: `torch.cuda.memory._record_memory_history()` first "
         "(`tools.memory_snapshot.start_up=true`).",
         "https://docs.pytorch.org/docs/stable/torch_cuda_memory.html",
     ),
@@ -68,6 +68,10 @@ REMEDIES = {
 OTHER_ACTIVATIONS = (
     "The other activations shrink with activation checkpointing "
     "(`torch.utils.checkpoint.checkpoint`) or a smaller batch."
+)
+KEEP_IT = (
+    "call no `torch.cuda.empty_cache()` in the loop, and set "
+    "`PYTORCH_ALLOC_CONF=expandable_segments:True`, where sizes change or memory is nearly full."
 )
 UNUSED = (
     "An earlier peak, such as that of loading the model, took what is unused now: "

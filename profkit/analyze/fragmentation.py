@@ -102,7 +102,7 @@ def _peaks(
     """Return one row per device: when most was reserved, or at the end without a history."""
     reserved = segments.groupby(WHERE, observed=True)[["size_bytes", "allocated_bytes"]].sum()
     reserved.columns = pd.Index(["reserved_bytes", "allocated_bytes"])
-    reserved["recorded"] = 0
+    reserved = reserved.assign(recorded=0, times_freed=0, freed_bytes=0)
     missing = []
     for where, row in reserved.iterrows():
         own = events[(events[WHERE] == list(_key(where))).all(axis=1)]
@@ -117,7 +117,9 @@ def _peaks(
         if best["reserved_bytes"] >= row["reserved_bytes"]:
             values = best[["reserved_bytes", "allocated_bytes"]].to_list()
             reserved.loc[[where], ["reserved_bytes", "allocated_bytes"]] = values
-        reserved.loc[[where], "recorded"] = 1
+        freed = own["size_bytes"][(own["action"] == "segment_free").to_numpy()].abs()
+        given_back = [1, len(freed), int(freed.sum())]
+        reserved.loc[[where], ["recorded", "times_freed", "freed_bytes"]] = given_back
     reserved["unused_bytes"] = (reserved["reserved_bytes"] - reserved["allocated_bytes"]).clip(0)
     reserved["unused_share"] = reserved["unused_bytes"] / reserved["reserved_bytes"].clip(lower=1)
     return reserved.reset_index(), tuple(missing)

@@ -12,6 +12,7 @@ from profkit.analyze._memory_remedies import (
     CAST_FORWARD,
     FORWARD_ONLY,
     INFERENCE,
+    KEEP_IT,
     LOSS,
     OF_ATTENTION,
     OF_LOSS,
@@ -53,6 +54,10 @@ _MUCH = 1 / 3
 """Of the activations, known by name: to mend those helps in training as well. Of the peak, recorded
 beside what was there before: that can be mended without another recording."""
 
+
+_NONE = {"reserved_bytes": 0, "times_freed": 0, "freed_bytes": 0}
+_MANY_TIMES, _TIMES_ALL = 100, 4
+"""How often segments were given back to the driver, and how many times all there was, at least."""
 
 _UNUSED = 0.3
 """Part of the reserved memory from which on it is said what is unused, if only the end is known."""
@@ -100,10 +105,12 @@ def analyze(
     if shortage:
         gpus = _rows(fragmentation, "peaks")
         return Result(memory=_out_of_memory(peak, shortage, leak, config, gpus))
-    reserved = max((row["reserved_bytes"] for row in _rows(fragmentation, "peaks")), default=0)
-    if 0 < reserved < peak.total:
-        return Result(memory=_contradictory(peak, reserved))
-    within = _within(peak, reserved, hardware.memory_bytes, config)
+    held = max(
+        _rows(fragmentation, "peaks"), key=lambda row: int(row["reserved_bytes"]), default=_NONE
+    )
+    if 0 < held["reserved_bytes"] < peak.total:
+        return Result(memory=_contradictory(peak, held["reserved_bytes"]))
+    within = _within(peak, held, hardware.memory_bytes, config)
     return Result(memory=_growing(within, leak) if leak else within)
 
 
@@ -137,8 +144,9 @@ def _peak(result: Result, rank: int | None) -> _Peak:
     )
 
 
-def _within(peak: _Peak, reserved: int, limit: int, config: Config) -> MemoryVerdict:
-    """Return the verdict where memory did not run out."""
+def _within(peak: _Peak, held: Mapping[str, Any], limit: int, config: Config) -> MemoryVerdict:
+    """Return the verdict where memory did not run out; `held` is what the allocator had."""
+    reserved = held["reserved_bytes"]
     content, content_bytes = next(iter(peak.contents.items()), ("", 0))
     share = content_bytes / max(peak.total, 1)
     unused = 1 - peak.total / reserved if reserved and not peak.is_known else 0.0
@@ -153,7 +161,7 @@ def _within(peak: _Peak, reserved: int, limit: int, config: Config) -> MemoryVer
     else:
         headline = f"{size(peak.total)} {when}{little}: {100 * share:.0f} % {content}."
     place, remedy = ("", Remedy("", "")) if is_far else _remedy(peak, config)
-    given_back = UNUSED if has_more and not is_far else ""
+    given_back = UNUSED if has_more and not is_far else _given_back(held)
     return MemoryVerdict(
         headline=headline,
         peak_bytes=peak.total,
@@ -165,6 +173,14 @@ def _within(peak: _Peak, reserved: int, limit: int, config: Config) -> MemoryVer
         confidence=_confidence(peak, limit),
         evidence=_evidence(peak),
     )
+
+
+def _given_back(held: Mapping[str, Any]) -> str:
+    """Return what to do where the allocator gave memory back to the driver again and again."""
+    times, freed = int(held["times_freed"]), int(held["freed_bytes"])
+    if times < _MANY_TIMES or freed < _TIMES_ALL * int(held["reserved_bytes"]):
+        return ""
+    return f"{times:,} times memory went back to the driver, {size(freed)} in all: {KEEP_IT}"
 
 
 def _confidence(peak: _Peak, limit: int) -> Confidence:

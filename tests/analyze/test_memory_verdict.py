@@ -17,14 +17,15 @@ def block(size_mib, start, end=-1, stack=FORWARD, line="forward (model.py:5)"):
     return {**PLACE, **times, **texts, "size_bytes": size_mib * MIB}
 
 
-def snapshot(blocks, reserved_mib, *, short=(), settings=()):
+def snapshot(blocks, reserved_mib, *, short=(), settings=(), freed=()):
     """Return what the two analyses of a snapshot say of these blocks."""
     levels = {"reserved_bytes": reserved_mib * MIB, "allocated_bytes": 0}
     segment = {"size_bytes": reserved_mib * MIB, "allocated_bytes": 0}
     places = [PLACE | {"device": name} for name in sorted({one["device"] for one in blocks})]
     tables = {
         "allocations": [*blocks],
-        "memory_events": [place | levels for place in places for _ in range(41)],
+        "memory_events": [place | levels for place in places for _ in range(41)]
+        + [PLACE | levels | {"action": "segment_free", "size_bytes": -one * MIB} for one in freed],
         "segments": [place | segment for place in places],
         "blocks": [],
         "out_of_memory": [*short],
@@ -84,6 +85,15 @@ def test_without_a_history_what_was_live_at_the_end_is_no_peak():
     assert verdict(snapshot([block(60, -1), block(1, 0, 1)], 80)).headline.startswith(
         "61 MiB at the peak, little for a GPU: "
     )
+
+
+@pytest.mark.parametrize(("times", "is_said"), [(100, True), (99, False)])
+def test_memory_that_goes_back_to_the_driver_again_and_again_is_to_be_kept(times, is_said):
+    advice = verdict(snapshot([block(600, 0)], 700, freed=[30] * times)).advice
+    said = "100 times memory went back to the driver, 2.93 GiB in all: call no `torch.cuda"
+    assert advice.startswith(said) == is_said
+    few = verdict(snapshot([block(600, 0)], 700, freed=[20] * times)).advice
+    assert "back to the driver" not in few
 
 
 def test_far_from_the_limit_nothing_is_advised():
@@ -193,7 +203,7 @@ def test_weights_are_to_be_in_bf16_only_if_they_are_not():
     ("recorded_mib", "says", "place"),
     [
         (450, "Of the peak 45 % are activations. Use activation ch", "forward (model.py:5)"),
-        (200, "Mostly these are the model", ""),
+        (200, "What was there before is m", ""),
     ],
     ids=["much", "little"],
 )
