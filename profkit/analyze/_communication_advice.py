@@ -1,5 +1,6 @@
 """What to do about communication that nothing hides: it depends on what is communicated."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -27,6 +28,7 @@ _OF_GRADIENTS = (
 )
 _IN_HALF = "{half} gradients (`{half}_compress_hook`), "
 """That for bf16 is one of NCCL's alone."""
+_HALVED = re.compile(re.escape(_IN_HALF).replace(r"\{half\}", r"(?:fp16|bf16)"))
 
 _OF_ANY = (
     "Overlap it with computing (DDP `bucket_cap_mb`, FSDP prefetching), or send less, and less "
@@ -141,6 +143,11 @@ def less_communication(cause: Cause) -> str:
             f"ones, {_LARGER.get(str(cause.evidence.get('library')), _LARGER[NO_LIBRARY])}."
         )
     return f"{slow_link(cause.evidence)}{_of_operation(cause)}"
+
+
+def without_types(action: Action) -> Action:
+    """Return the action without advice on types of gradients, which another one gives."""
+    return replace(action, advice=_HALVED.sub("", action.advice))
 
 
 def slow_link(evidence: Mapping[str, str | int | float | bool]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from profkit.analyze._actions_of_patterns import of_patterns, of_some_steps
 from profkit.analyze._cause_advice import actions, is_bound_by_launches
+from profkit.analyze._communication_advice import without_types
 from profkit.analyze.division import gpu, names
 from profkit.analyze.division.details import COVERS
 from profkit.core.verdict import Action, Cause, Confidence, Limiter
@@ -17,6 +18,7 @@ _ALONE = ("single_rows",)
 """Patterns on how the program is used, which come last, and only if they gain more than others."""
 _GENERAL = ("short_operators", "work_beside_the_model", "python_in_the_model")
 """Patterns that fit whatever a line computes."""
+_OF_TYPES = "fp32_reductions"
 _NO_LESS = 0.5
 _UNSURE = 0.5
 _MOSTLY = 0.5
@@ -42,7 +44,10 @@ def worthwhile(
     left = _without_gains(_without_parts_of(spoken, explained), found)
     seldom = of_some_steps(row for row in rows if row["in_steps"])
     apart = (one for one in seldom if not any(_is_within(one, other) for other in found))
-    known = [*found, *actions(left, explained), *apart]
+    others = actions(left, explained)
+    if any(one.pattern == _OF_TYPES for one in found):
+        others = map(without_types, others)
+    known = [*found, *others, *apart]
     least = {
         Confidence.HIGH: least_ms,
         Confidence.MEDIUM: least_unsure_ms,

@@ -661,6 +661,20 @@ def test_bytes_are_no_matter_while_a_rank_that_may_be_waited_for_is_missing(reco
     assert [one.pattern for one in found.actions].count("fp32_reductions") == count
 
 
+@pytest.mark.parametrize("has_pattern", [True, False])
+def test_fewer_bytes_are_advised_once(has_pattern):
+    sent = "exposed_communication.transfer"
+    known = {"operation": "allreduce", "operation_share": 1.0, "message_bytes": 1 << 20}
+    about = {sent: ("", known | {"fastest_ns": 1e3})}
+    halved = ("fp32_reductions", *match(sent, 30)[1:])
+    found = on(
+        {"gpu_computing": 40, sent: 60}, about=about, matches=[halved] if has_pattern else []
+    )
+    general = next(one for one in found.actions if not one.pattern)
+    assert "gradient accumulation with `no_sync()`" in general.advice
+    assert ("bf16_compress_hook" in general.advice) != has_pattern
+
+
 def test_what_shortens_all_communication_shortens_each_kind_of_it():
     times = {"gpu_computing": 40, WAITING: 40, "exposed_communication.transfer": 20}
     found = on(times, matches=[match("exposed_communication", 54, confidence="high")])
