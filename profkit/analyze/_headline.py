@@ -1,13 +1,13 @@
 """The headline of a verdict: at most 15 words, the milliseconds of a step first."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from profkit.analyze._cause_advice import operator_on_cpu
 from profkit.analyze._late_advice import late_part
 from profkit.analyze._uneven_steps import SLOW_STEPS
 from profkit.analyze.division import cpu, gpu, names
 from profkit.analyze.division.cpu_threads import BLOCKED, NOT_RECORDED, PYTHON, START_UP
-from profkit.analyze.division.details import AT_PLACE, IN_COMMUNICATION, LINE, OTHER
+from profkit.analyze.division.details import AT_PLACE, COVERS, IN_COMMUNICATION, LINE, OTHER
 from profkit.analyze.division.phases import inside
 from profkit.analyze.division.thread_waits import IN_CALL, WAITING
 from profkit.core.formatting import milliseconds, without_arguments
@@ -20,6 +20,7 @@ _MANY_WORDS = 15
 _MOST = 0.6
 _MUCH_OF_TIME = 0.4
 _MUCH_IDLE = 0.2
+_COVERING, _LITTLE_IDLE = 0.9, 0.3
 _TELLING = 0.2
 """Part of the time from which on start-up is what there is to say."""
 
@@ -97,8 +98,7 @@ def _sentence(top: Cause, causes: Sequence[Cause], whole: str) -> str:
     if top.id == NOT_RECORDED:
         return _unknown(top, whole)
     if top.id.startswith(gpu.IDLE):
-        idle = f"{_idle(causes)} {milliseconds(by_id[gpu.IDLE].ms_per_step)}"
-        return f"{idle} {whole}: {_because(top)}."
+        return _of_idle(top, causes, by_id, whole)
     if top.id == IN_CALL and top.evidence.get("call"):
         return f"Waiting in {top.evidence['call']} {time} {whole}{_where(top)}."
     if top.id.startswith(gpu.EXPOSED):
@@ -113,6 +113,22 @@ def _sentence(top: Cause, causes: Sequence[Cause], whole: str) -> str:
         return f"{title} {time} {whole}{mostly}."
     blocked = "CPU blocked in " if top.id.startswith(f"{BLOCKED}.") else ""
     return f"{blocked}{top.title} {time} {whole}{_where(top)}."
+
+
+def _of_idle(top: Cause, causes: Sequence[Cause], by_id: Mapping[str, Cause], whole: str) -> str:
+    """Return why the GPU waits for the CPU; one that is hardly idle may keep up with it."""
+    if top.id == f"{gpu.IDLE}.{PYTHON}" and _keeps_up(by_id):
+        computing = milliseconds(by_id[gpu.COMPUTING].ms_per_step)
+        return f"the CPU launches all the time; the GPU computes {computing} {whole}."
+    idle = f"{_idle(causes)} {milliseconds(by_id[gpu.IDLE].ms_per_step)}"
+    return f"{idle} {whole}: {_because(top)}."
+
+
+def _keeps_up(by_id: Mapping[str, Cause]) -> bool:
+    """Tell whether a GPU that is hardly idle only computes what the CPU launches meanwhile."""
+    computing = by_id.get(gpu.COMPUTING)
+    covers = float(computing.evidence.get(COVERS, 0.0)) if computing else 0.0
+    return covers >= _COVERING and by_id[gpu.IDLE].share < _LITTLE_IDLE
 
 
 def _unknown(top: Cause, whole: str) -> str:

@@ -48,7 +48,7 @@ TRACES = {
         "2 values are no numbers where numbers belong: unknown.",
     ),
     "category": (
-        lambda n: traces.event(cat="new", ts=10 * n),
+        lambda n: b",".join(traces.event(ts=10 * n, **new) for new in ({}, {"cat": "new"})),
         "1 event of unknown categories or kinds ('new') was left out.",
         "2 events of unknown categories or kinds ('new') were left out.",
     ),
