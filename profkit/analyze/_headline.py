@@ -21,6 +21,9 @@ _MOST = 0.6
 _MUCH_OF_TIME = 0.4
 _MUCH_IDLE = 0.2
 _COVERING, _LITTLE_IDLE = 0.9, 0.3
+_OF_ONE_KIND = 0.1
+"""Part of computing from which on an operator is named."""
+
 _TELLING = 0.2
 """Part of the time from which on start-up is what there is to say."""
 
@@ -201,5 +204,8 @@ def _mostly(causes: Sequence[Cause], above: Cause) -> str:
     if not parts:
         return ""
     first = max(parts, key=lambda cause: cause.ms_per_step)
+    if above.id != PYTHON and first.ms_per_step < _OF_ONE_KIND * above.ms_per_step:
+        place = f", {inside(above.place)}" if ".py(" in above.place else ""
+        return f", of many kinds{place}"
     line = f", {first.evidence[LINE]}" if LINE in first.evidence else ""
     return f", {milliseconds(first.ms_per_step)} ms {inside(without_arguments(first.title))}{line}"

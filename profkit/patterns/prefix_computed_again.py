@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from profkit.patterns._rows import calling_line, having, per_step, time, trains
+from profkit.patterns._rows import calling_line, fitting, having, per_step, time, trains
 from profkit.patterns._shapes import shape
 from profkit.patterns.base import Match, Step, pattern
 
@@ -14,7 +14,9 @@ _STATES = (
     "Keep the state of each layer behind the earlier tokens, as of its convolution and its "
     "recurrence, and give the model the new token alone."
 )
-_ATTENDS = r"softmax|scaled_dot_product|attention"
+_ATTENDS, _WEIGHTS = r"scaled_dot_product|attention", r"softmax"
+_OF_TOKENS = 3
+"""Sizes of attention's weights at least; the softmax that a token is drawn from has fewer."""
 _IN_TRANSFORMERS = ": `past_key_values` with `use_cache=True`, or `model.generate`."
 _IN_PROGRAM = ": attention appends its keys and values to those that it has."
 _MOSTLY = 0.8
@@ -36,7 +38,10 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     of_model = having(cpu_ops, "^aten::")
     stacks = cpu_ops["stack"][of_model].astype(str)
     is_of_program = (stacks != "").any() and not stacks.str.contains("transformers/").any()
-    of_program = _KEYS + _IN_PROGRAM if having(cpu_ops, _ATTENDS).any() else _STATES
+    weights = having(cpu_ops, _WEIGHTS)
+    weights &= fitting(cpu_ops, "input_shapes", lambda text: len(shape(text)) >= _OF_TOKENS)
+    attends = (having(cpu_ops, _ATTENDS) | weights).any()
+    of_program = _KEYS + _IN_PROGRAM if attends else _STATES
     return Match(
         cause="gpu_computing" if len(kernels) else "cpu_operators",
         advice=of_program if is_of_program else _KEYS + _IN_TRANSFORMERS,

@@ -149,6 +149,20 @@ def test_the_limiter_is_what_the_step_waits_for_most(times, limiter, headline):
     )
 
 
+@pytest.mark.parametrize(
+    ("largest", "said"),
+    [(9, "of many kinds, in rl.py(58): act."), (10, "10 ms in aten::sum, rl.py(60): act.")],
+)
+def test_an_operator_with_little_of_the_time_is_not_named(largest, said):
+    times = {"cpu_operators.aten::sum": largest, "cpu_operators.other": 100 - largest}
+    about = {
+        "cpu_operators": ("rl.py(58): act", {}),
+        "cpu_operators.aten::sum": ("", {"line": "rl.py(60): act"}),
+    }
+    found = on(times, about=about)
+    assert found.headline == f"CPU operators 100 of 100 ms per step, {said}"
+
+
 def test_what_is_not_recorded_is_at_least_in_a_range_of_the_program():
     about = {"not_recorded": ("find_centers", {"at_place_share": 0.4})}
     found = judged(causes=causes({"not_recorded": 90, "cpu_operators": 10}, about=about))

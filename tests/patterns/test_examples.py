@@ -154,9 +154,10 @@ def test_a_missing_cache_is_the_matter_of_the_line_that_calls_the_model():
     (match,) = found(patterns()["prefix_computed_again"], cpu_ops=ops, kernels=example.KERNELS)
     assert match.place == "gpt.py(44): generate"
     assert match.advice.startswith("Keep the state of each layer")
-    ops.append(op(9, "aten::_softmax") | stacks)
-    (match,) = found(patterns()["prefix_computed_again"], cpu_ops=ops, kernels=example.KERNELS)
-    assert "attention appends its keys and values" in match.advice
+    for number, (sizes, attends) in enumerate((("[1, 4000]", False), ("[1, 8, 99, 99]", True))):
+        ops.append(op(9 + number, "aten::_softmax", input_shapes=f"[{sizes}]") | stacks)
+        (match,) = found(patterns()["prefix_computed_again"], cpu_ops=ops, kernels=example.KERNELS)
+        assert ("attention appends its keys and values" in match.advice) == attends
 
 
 def test_fewer_threads_gain_less_where_there_are_more_processes_than_cores():
