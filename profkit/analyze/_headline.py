@@ -20,7 +20,7 @@ _MANY_WORDS = 15
 _MOST = 0.6
 _MUCH_OF_TIME = 0.4
 _MUCH_IDLE = 0.2
-_COVERING, _LITTLE_IDLE = 0.9, 0.3
+_COVERING, _LITTLE_IDLE = 0.9, 0.25
 _OF_ONE_KIND = 0.1
 """Part of computing from which on an operator is named."""
 
@@ -122,7 +122,7 @@ def _of_idle(top: Cause, causes: Sequence[Cause], by_id: Mapping[str, Cause], wh
     """Return why the GPU waits for the CPU; one that is hardly idle may keep up with it."""
     if top.id == f"{gpu.IDLE}.{PYTHON}" and _keeps_up(by_id):
         computing = milliseconds(by_id[gpu.COMPUTING].ms_per_step)
-        return f"the CPU launches all the time; the GPU computes {computing} {whole}."
+        return f"launching throughout, GPU computing {computing} {whole}."
     idle = f"{_idle(causes)} {milliseconds(by_id[gpu.IDLE].ms_per_step)}"
     return f"{idle} {whole}: {_because(top)}."
 

@@ -1425,9 +1425,10 @@ def test_who_waits_in_a_collective_is_told_from_who_is_waited_for():
 
 def test_of_a_program_of_which_ranges_alone_are_known_the_innermost_ones_say_where_it_was():
     ranges = [
-        op(1, 0, 900, "detect", kind="annotation"),
+        op(0, 0, 1000, "ProfilerStep#5", kind="annotation"),
+        op(1, 0, 900, "detect", kind="annotation", parent=0),
         op(2, 100, 700, "backbone", kind="annotation", parent=1),
-        op(3, 900, 1000, "draw", kind="annotation"),
+        op(3, 900, 1000, "draw", kind="annotation", parent=0),
     ]
     (row,) = rows(divided(cpu_ops=ranges, steps=[step(0, 1000)]), "causes")
     assert (row["id"], row["place"]) == ("not_recorded", "backbone")

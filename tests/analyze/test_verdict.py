@@ -985,7 +985,7 @@ def test_the_cpu_limits_sooner_where_computing_only_covers_what_it_launches(idle
     about = {"gpu_computing": ("", {"only_hides_launching_share": covers})}
     found = on({"gpu_computing": 100 - idle, "gpu_idle.python": idle}, about=about)
     assert found.limiter is limiter
-    said = "the CPU launches all the time; the GPU computes 85 of 100 ms per step."
+    said = "launching throughout, GPU computing 85 of 100 ms per step."
     assert (found.headline == said) == (limiter is Limiter.CPU)
 
 

@@ -13,7 +13,7 @@ from profkit.analyze.division.sampled_calls import ORIGIN
 from profkit.analyze.shared import calltree, intervals
 from profkit.analyze.shared.glob_match import categorical
 from profkit.analyze.shared.intervals import Intervals
-from profkit.analyze.shared.step_windows import filtered
+from profkit.analyze.shared.step_windows import MARKS, filtered
 from profkit.tables.python_frames import is_foreign, own_lines
 from profkit.tables.tree_paths import SEPARATOR
 
@@ -62,7 +62,8 @@ def by_range(rank: RecordedRank, spans: Intervals) -> list[Place]:
     rows = filtered(rank.ops[_RANGES], is_range & np.isin(rank.op_threads, threads(rank)))
     number, above = (rows[name].to_numpy(np.int64) for name in ("op", "parent"))
     own = innermost_time(spans_of(rows), calltree.positions(number, above), spans)
-    return _ranked(rows["name"].to_numpy(object), own)
+    found = _ranked(rows["name"].to_numpy(object), own)
+    return [place for place in found if not place[0].startswith(MARKS)]
 
 
 def of_ops(rank: RecordedRank, time: NDArray[np.int64]) -> list[Place]:
