@@ -1,6 +1,7 @@
 """The overrides that Snakemake is given, and those of the last selection with its runs."""
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Iterable, Mapping
@@ -21,7 +22,7 @@ _OVERRIDE = re.compile(r"[+~]|[\w.@/]+=")
 
 def is_override(word: str) -> bool:
     """Say whether `word` is no path; a file may well be called ``lr=0.1.json``."""
-    return bool(_OVERRIDE.match(word)) and not Path(word).exists()
+    return bool(_OVERRIDE.match(word)) and not os.path.exists(word)  # noqa: PTH110 - or a text
 
 
 def check_config(config: Mapping[str, object]) -> None:

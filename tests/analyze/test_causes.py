@@ -1150,8 +1150,8 @@ def test_a_call_that_acquires_is_work_where_it_keeps_its_core():
 
 @pytest.mark.parametrize(
     ("nodes", "unseen_us"),
-    [([(850, 900)], 690), ([(310, 900)], 0)],
-    ids=["on another thread", "on the thread of the program"],
+    [([(850, 900)], 650), ([(310, 900)], 0), ([(600, 650)], 0)],
+    ids=["on another thread", "on the thread of the program", "of a small model"],
 )
 def test_backward_on_a_thread_that_was_not_recorded_is_no_python(nodes, unseen_us):
     """For a GPU autograd works on a thread of its own, and the program waits for it."""

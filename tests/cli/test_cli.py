@@ -237,6 +237,13 @@ def test_results_that_link_to_themselves_are_a_mistake(tmp_path, monkeypatch, ca
     assert "hint: a file lies where a folder must, or a link" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["show", "clean", "open"])
+def test_a_name_that_is_too_long_for_a_file_is_a_mistake(tmp_path, monkeypatch, capsys, command):
+    monkeypatch.chdir(tmp_path)
+    assert main([command, "x" * 300]) == 1
+    assert "hint: a name may have 255 bytes" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("words", [["show"], ["profile", "--", "python", "train.py"]])
 def test_a_folder_that_is_gone_is_said(tmp_path, monkeypatch, capsys, words):
     gone = tmp_path / "gone"

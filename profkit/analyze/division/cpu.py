@@ -20,7 +20,7 @@ from profkit.analyze.shared import intervals
 from profkit.analyze.shared.intervals import Intervals
 
 COMPUTING = "cpu_operators"
-_MOSTLY = 0.5
+_MOSTLY, _LONG_NS = 0.5, 500_000
 
 
 def divide(rank: RecordedRank) -> Partition:
@@ -68,5 +68,7 @@ def _unseen(rank: RecordedRank, left: Intervals) -> Intervals:
     """
     backward = rank.ranges(BACKWARD, rank.main)
     waited = intervals.difference(intervals.intersection(left, backward), rank.ranges(IN_BACKWARD))
+    # Between the nodes of a small model the program's own thread calls the next one.
+    waited = waited[waited[:, 1] - waited[:, 0] >= _LONG_NS]
     is_most = intervals.total(waited) > _MOSTLY * intervals.total(backward)
     return waited if is_most else intervals.nothing()

@@ -75,12 +75,12 @@ def missing_program(words: Sequence[str], folder: Path, environment: Mapping[str
     path = variables.get("PATH", environment.get("PATH", os.defpath))
     if os.sep in name or not name:
         found = folder / name
-        if not found.is_file():
+        if not os.path.isfile(found):  # noqa: PTH113 - it may be a text
             return f"no such program: {found}"
         return "" if os.access(found, os.X_OK) else f"{found} is not executable; {_start(found)}"
     if shutil.which(name, path=path):
         return _missing_script(command, folder)
-    if (folder / name).is_file():
+    if os.path.isfile(folder / name):  # noqa: PTH113
         return f"{name} is no program on PATH; {_start(Path(name))}"
     return f"no program named {name!r} on PATH"
 
@@ -90,7 +90,8 @@ def _missing_script(command: Sequence[str], folder: Path) -> str:
     if not _PYTHON.fullmatch(command[0]) or len(command) == 1:
         return ""
     path = folder / command[1]
-    return no_script(path) if _SCRIPT.fullmatch(path.name) and not path.exists() else ""
+    is_there = os.path.exists(path)  # noqa: PTH110
+    return no_script(path) if _SCRIPT.fullmatch(path.name) and not is_there else ""
 
 
 def no_script(path: Path) -> str:

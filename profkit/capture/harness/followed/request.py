@@ -148,7 +148,8 @@ def _reaching(word: str) -> str:
 def replacing_line(words: Sequence[str], folder: Path) -> str:
     """Return the line of a script among `words` that replaces PYTHONPATH, as ``name:3``, or ""."""
     for path in (folder / word for word in words if word):
-        if path.is_file() and path.stat().st_size < _SCRIPT_BYTES:
+        # Text of a shell is longer than a name of a file may be.
+        if os.path.isfile(path) and path.stat().st_size < _SCRIPT_BYTES:  # noqa: PTH113
             for number, line in enumerate(path.read_text(errors="replace").splitlines(), start=1):
                 if _REPLACES.match(line):
                     return f"{path.name}:{number}"

@@ -155,7 +155,8 @@ def _files(words: Iterable[str]) -> Iterator[Path]:
     """Yield the small files among `words`, also of ``--option=file``."""
     for word in words:
         path = Path(word.rpartition("=")[2]).absolute()
-        if path.is_file() and path.stat().st_size <= _MAX_NAMED_BYTES:
+        # Texts are longer than a name of a file may be.
+        if os.path.isfile(path) and path.stat().st_size <= _MAX_NAMED_BYTES:  # noqa: PTH113
             yield path
 
 

@@ -43,3 +43,7 @@ def test_a_script_that_replaces_the_path_is_found(tmp_path, line, is_found):
     (tmp_path / "train.sh").write_text(f"set -e\n{line}\n")
     found = request.replacing_line(["bash", "train.sh", "--lr=1"], tmp_path)
     assert found == ("train.sh:2" if is_found else "")
+
+
+def test_a_text_that_is_longer_than_a_name_may_be_is_no_script(tmp_path):
+    assert request.replacing_line(["bash", "-c", "echo " * 100], tmp_path) == ""
