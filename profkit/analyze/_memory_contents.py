@@ -45,7 +45,7 @@ def with_contents(allocations: pd.DataFrame) -> pd.DataFrame:
     content[_without_gradients(allocations, origin.to_numpy(dtype=object))] = WITHOUT_GRADIENTS
     backward, update = ((origin == phase).to_numpy(bool) for phase in ("backward", "optimizer"))
     content[_freed_in_it(allocations, backward)] = TEMPORARIES
-    content[_freed_in_it(allocations, update, keeps_others=True)] = OF_UPDATE
+    content[_freed_in_it(allocations, update, others_last=True)] = OF_UPDATE
     content[_cast_weights(allocations, origin.isin([BEFORE, "set-up"]).to_numpy())] = CAST_WEIGHTS
     content[_containing(allocations, _OF_WORKSPACE)] = WORKSPACES
     return allocations.assign(content=pd.Categorical(content.astype(str)))
@@ -75,12 +75,12 @@ def _without_gradients(allocations: pd.DataFrame, origin: NDArray[np.object_]) -
 
 
 def _freed_in_it(
-    allocations: pd.DataFrame, phase: NDArray[np.bool_], *, keeps_others: bool = False
+    allocations: pd.DataFrame, phase: NDArray[np.bool_], *, others_last: bool = False
 ) -> NDArray[np.bool_]:
     """Tell which rows of a `phase` are freed while it goes on: gradients and states outlive it.
 
-    It goes on as long as nothing else allocates; gradients may be freed right after it, but states
-    are kept, and where it `keeps_others` so, what is freed before anything else allocates is of it.
+    It goes on as long as nothing else allocates. Gradients may be freed right after it; where the
+    `others_last`, as states do, all that is freed before anything else allocates was freed in it.
     """
     found = np.zeros(len(allocations), dtype=bool)
     for rows in allocations.groupby(WHERE, observed=True).indices.values():
@@ -90,7 +90,7 @@ def _freed_in_it(
         none = np.iinfo(starts.dtype).max
         after_end = np.append(starts, none)[np.searchsorted(starts, end)]
         other = np.append(others, none)[np.searchsorted(others, start)]
-        found[rows] = phase[rows] & (end >= 0) & ((end if keeps_others else after_end) < other)
+        found[rows] = phase[rows] & (end >= 0) & ((end if others_last else after_end) < other)
     return found
 
 

@@ -178,7 +178,7 @@ def long_lasting(
 def functions(python_calls: pd.DataFrame) -> NDArray[np.object_]:
     """Return the function of each call without its line, "" where it is none of the program's."""
     text = python_calls["name"].astype("category").cat
-    made = np.array([_LINE.sub("", str(name)) for name in text.categories], dtype=object)
+    made = np.array([function_of(str(name)) for name in text.categories], dtype=object)
     names = python_calls["name"].astype(object).to_numpy()
     return np.where(own_lines(python_calls) == names, made[text.codes.to_numpy()], "")
 
@@ -187,8 +187,13 @@ def calls_of(python_calls: pd.DataFrame, place: str) -> Chosen:
     """Choose the calls of the function that `place` is a line of, whichever of its lines."""
     names = python_calls["name"].astype(object).to_numpy()
     own = functions(python_calls)
-    is_own = (own == _LINE.sub("", place)) & (own != "")
+    is_own = (own == function_of(place)) & (own != "")
     return np.asarray((names == place) | is_own, dtype=np.bool_)
+
+
+def function_of(frame: str) -> str:
+    """Return file and function of a frame, without its line."""
+    return _LINE.sub("", frame)
 
 
 def innermost_line(python_calls: pd.DataFrame, instants: "pd.Series[int]") -> Chosen:
@@ -201,7 +206,7 @@ def innermost_line(python_calls: pd.DataFrame, instants: "pd.Series[int]") -> Ch
     names = python_calls["name"].astype(object).to_numpy()
     own = own_lines(python_calls) == names
     rows = python_calls[own][["name", "start_ns", "end_ns"]].astype({"name": str})
-    rows["function"] = rows["name"].map(lambda name: _LINE.sub("", name))
+    rows["function"] = rows["name"].map(function_of)
     rows["count"] = contained(rows, instants)
     rows["ns"] = rows["end_ns"] - rows["start_ns"]
     least = max(len(instants), 1) / 2
@@ -209,7 +214,7 @@ def innermost_line(python_calls: pd.DataFrame, instants: "pd.Series[int]") -> Ch
     if lines.empty:
         return np.zeros(len(names), dtype=bool)
     line = str(lines["ns"].idxmin())
-    functions = _sums(rows, "function").drop(index=_LINE.sub("", line))
+    functions = _sums(rows, "function").drop(index=function_of(line))
     functions = functions[functions["ns"] <= lines["ns"].min()]
     inner = _innermost(functions, (1 - _NEARLY) * float(lines["count"][line]))
     if len(inner):

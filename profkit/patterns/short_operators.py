@@ -1,7 +1,5 @@
 """Short operators: on a CPU, calling each of them costs as much as what it computes."""
 
-import re
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -9,7 +7,7 @@ from numpy.typing import NDArray
 from profkit.core.formatting import duration
 from profkit.patterns._parameter_loops import IS_UPDATE, UPDATE, of_parameters
 from profkit.patterns._parameter_loops import advice as loop_advice
-from profkit.patterns._python_calls import OWN_ALONE, contained, innermost_line
+from profkit.patterns._python_calls import OWN_ALONE, contained, function_of, innermost_line
 from profkit.patterns._rows import (
     Chosen,
     called,
@@ -37,7 +35,6 @@ _BACKWARD = r"^backward$"
 _MANY_CALLS = 8
 _READS = r"^aten::_local_scalar_dense$"
 _FUSED = r"^aten::(lstm|gru|rnn_tanh|rnn_relu)$"
-_LINE = re.compile(r"(.+)\(\d+\)(: .+)$")
 _GATES = r"^aten::sigmoid_?$|_cell$", r"^aten::tanh_?$|_cell$"
 
 
@@ -107,8 +104,11 @@ def _of_loops(
     many, lines = per_step(calls, step.count), python_calls[at_line]
     of_each = passes.sum() > _MOSTLY * calls.sum()
     are_single = not of_each and not _are_batches(cpu_ops)
-    around = python_calls[_of_function(python_calls, lines)] if are_single else lines
-    if many >= _MANY_CALLS and _are_of_the_model(around, cpu_ops[calls]):
+    functions = {function_of(name) for name in lines["name"].astype(str).unique()}
+    around = fitting(python_calls, "name", lambda name: function_of(name) in functions)
+    if many >= _MANY_CALLS and _are_of_the_model(
+        python_calls[around] if are_single else lines, cpu_ops[calls]
+    ):
         if of_each:
             return (
                 "Take fewer and larger micro-batches, as far as memory allows: the model is called "
@@ -134,14 +134,6 @@ def _of_loops(
         "Put what a loop goes through, as time steps or samples, into one tensor and call each "
         f"operator once, {layer}or compile the loop with `torch.compile`{whole}."
     )
-
-
-def _of_function(python_calls: pd.DataFrame, lines: pd.DataFrame) -> Chosen:
-    """Choose the calls of the function that the `lines` are in, at whatever line of it."""
-    known = lines["name"].astype(str).unique()
-    parts = [_LINE.match(name) for name in known]
-    patterns = [rf"^{re.escape(one[1])}\(\d+\){re.escape(one[2])}$" for one in parts if one]
-    return having(python_calls, "|".join(patterns)) if patterns else having(python_calls, "^$")
 
 
 def _are_of_the_model(lines: pd.DataFrame, calls: pd.DataFrame) -> bool:
