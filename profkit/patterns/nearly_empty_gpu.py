@@ -36,9 +36,9 @@ def match(
     lasted = (kernels["end_ns"] - kernels["start_ns"]).to_numpy(np.int64)
     chosen = equal(kernels, "kind", "compute") & (lasted >= _LEAST_NS)
     chosen &= (threads > 0) & (threads < enough)
-    if not chosen.any():
-        return None
     gain_ns = kernels[CHARGED].to_numpy(np.int64) * np.where(chosen, 1 - threads / enough, 0.0)
+    if not gain_ns.any():
+        return None
     functions = kernels["name"].astype(str).map(function)
     largest = str(pd.Series(gain_ns).groupby(functions.to_numpy(object)).sum().idxmax())
     own = kernels[chosen & (functions == largest).to_numpy()]

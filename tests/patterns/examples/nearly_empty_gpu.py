@@ -10,6 +10,10 @@ EXPECTED = ("gpu_computing", 1_000_000 * (1 - 1 / (40 * 128)), "add runs in 1 bl
 PASSED = {
     "many threads": {**FOUND, "kernels": [ADD | {"grid": "[40,1,1]", "block": "[128,1,1]"}]},
     "a short kernel": {**FOUND, "kernels": [ADD | {"end_ns": 5_000}]},
+    "one that others hide": {
+        **FOUND,
+        "kernels": [ADD | {"charged_ns": 0}, kernel(-1, "gemm", 5_000)],
+    },
     "a collective": {**FOUND, "kernels": [ADD | {"kind": "communication"}]},
     "sizes that were not recorded": {**FOUND, "kernels": [ADD | {"grid": "", "block": ""}]},
 }
