@@ -39,9 +39,10 @@ def match(
     gain_ns = kernels[CHARGED].to_numpy(np.int64) * np.where(chosen, 1 - threads / enough, 0.0)
     if not gain_ns.any():
         return None
-    functions = kernels["name"].astype(str).map(function)
-    largest = str(pd.Series(gain_ns).groupby(functions.to_numpy(object)).sum().idxmax())
-    own = kernels[chosen & (functions == largest).to_numpy()]
+    rows = kernels[chosen]
+    functions = rows["name"].astype(str).map(function).to_numpy(object)
+    largest = str(pd.Series(gain_ns[chosen]).groupby(functions).sum().idxmax())
+    own = rows[functions == largest]
     size = " of ".join(
         _counted(_sizes(own, name), what) for name, what in (("grid", "block"), ("block", "thread"))
     )
