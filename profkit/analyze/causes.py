@@ -135,10 +135,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         recordings=recordings,
         **of_tax(observer_tax, recordings),
         **_of_ranks(ranks, traced, shown, hosts, cpu_ops),
-        calls_per_ms=_per_ms(python_calls, on_cpu, shown.rank.where[0]),
-        ranges_per_ms=_per_ms(cpu_ops, on_cpu, shown.rank.where[0])
-        if "nsys" in recordings
-        else 0.0,
+        **_rates(python_calls, cpu_ops, on_cpu, shown, recordings),
         **_counted(steps, recorded, launched, recordings, len(python) + len(sampled["samples"])),
         unrecorded_gpu=unrecorded_gpu(cpu_ops, kernels, runtime_calls, devices),
     )
@@ -171,11 +168,22 @@ def _of_ranks(
     }
 
 
-def _per_ms(table: LargeTable, on_cpu: pd.DataFrame, rank: int) -> float:
-    """Return how many rows of a table were recorded of a rank per millisecond."""
+def _rates(
+    python_calls: LargeTable,
+    cpu_ops: LargeTable,
+    on_cpu: pd.DataFrame,
+    shown: Divided,
+    recordings: Recordings,
+) -> dict[str, Any]:
+    """Return how many calls and ranges of the rank that is `shown` were recorded per ms."""
+    rank = shown.rank.where[0]
     recorded = extents(on_cpu[(on_cpu["rank"] == rank).to_numpy()])
-    count = sum(group.get(rank, 0) for group in table.groups())
-    return float(count * _MS / max((recorded["last"] - recorded["first"]).sum(), 1))
+    lasted = max((recorded["last"] - recorded["first"]).sum(), 1)
+    calls, ranges = (
+        float(sum(group.get(rank, 0) for group in table.groups()) * _MS / lasted)
+        for table in (python_calls, cpu_ops)
+    )
+    return {"calls_per_ms": calls, "ranges_per_ms": ranges if "nsys" in recordings else 0.0}
 
 
 def _working(causes: pd.DataFrame) -> float:
