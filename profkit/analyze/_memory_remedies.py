@@ -50,7 +50,7 @@ REMEDIES = {
         "https://docs.pytorch.org/docs/stable/optim.html#algorithms",
     ),
     WITHOUT_GRADIENTS: Remedy(
-        "Nothing is kept for backward here: let go of results (`del`) before the next ones are "
+        "Nothing is kept for backward here: delete results (`del`) before the next ones are "
         "made, compute in place (`inplace=True`) or in parts, or take a smaller batch or shorter "
         "sequences.",
         TUNING,
@@ -74,8 +74,8 @@ KEEP_IT = (
     "`PYTORCH_ALLOC_CONF=expandable_segments:True`, where sizes change or memory is nearly full."
 )
 UNUSED = (
-    "An earlier peak, such as that of loading the model, took what is unused now: "
-    "`torch.cuda.empty_cache()` once after it gives that back."
+    "which an earlier peak needed, such as that of loading the model: call "
+    "`torch.cuda.empty_cache()` once after it."
 )
 ATTENTION = Remedy(
     "Use `torch.nn.functional.scaled_dot_product_attention`, which keeps no matrix of scores.",

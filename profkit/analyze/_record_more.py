@@ -42,7 +42,7 @@ _REMEDIES = {
         "nsys": f"{_ROWS}: read the diagnostics in the report, end other profilers (`dcgmi`), use "
         "an nsys as new as the driver",
         "": f"{_ROWS}: see what the profiler prints about CUPTI or roctracer, end other profilers "
-        "(`nsys`, `dcgmi`), use a driver and a PyTorch of the same age",
+        "(`nsys`, `dcgmi`), use a driver and a PyTorch of matching CUDA versions",
     },
     "CPU": {"nsys": "add `--trace=cuda,nvtx`", "": "add `ProfilerActivity.CPU`"},
     "operators": {"": "add `ProfilerActivity.CPU`"},

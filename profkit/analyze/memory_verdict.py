@@ -146,13 +146,9 @@ def _peak(result: Result, rank: int | None) -> _Peak:
 
 def _within(peak: _Peak, held: Mapping[str, Any], limit: int, config: Config) -> MemoryVerdict:
     """Return the verdict where memory did not run out; `held` is what the allocator had."""
-    reserved = held["reserved_bytes"]
     content, content_bytes = next(iter(peak.contents.items()), ("", 0))
     share = content_bytes / max(peak.total, 1)
-    unused = 1 - peak.total / reserved if reserved and not peak.is_known else 0.0
-    has_more = unused >= _UNUSED
-    of_reserved = f"of {size(reserved)} reserved " if has_more else ""
-    when = "at the peak" if peak.is_known else f"{of_reserved}at the end, the peak not recorded"
+    when = "at the peak" if peak.is_known else "at the end, the peak not recorded"
     is_far = peak.total < (config.near * limit or config.small_bytes)
     little = ", little for a GPU" if is_far and peak.is_known else ""
     if limit:
@@ -161,13 +157,13 @@ def _within(peak: _Peak, held: Mapping[str, Any], limit: int, config: Config) ->
     else:
         headline = f"{size(peak.total)} {when}{little}: {100 * share:.0f} % {content}."
     place, remedy = ("", Remedy("", "")) if is_far else _remedy(peak, config)
-    given_back = UNUSED if has_more and not is_far else _given_back(held)
+    of_driver = _given_back(held) or ("" if is_far else _unused(peak, held))
     return MemoryVerdict(
         headline=headline,
         peak_bytes=peak.total,
         limit_bytes=limit or -1,
         filled_by=dict(peak.contents),
-        advice=" ".join(filter(None, (given_back, remedy.advice))),
+        advice=" ".join(filter(None, (of_driver, remedy.advice))),
         source=remedy.source,
         place=place,
         confidence=_confidence(peak, limit),
@@ -181,6 +177,14 @@ def _given_back(held: Mapping[str, Any]) -> str:
     if times < _MANY_TIMES or freed < _TIMES_ALL * int(held["reserved_bytes"]):
         return ""
     return f"{times:,} times memory went back to the driver, {size(freed)} in all: {KEEP_IT}"
+
+
+def _unused(peak: _Peak, held: Mapping[str, Any]) -> str:
+    """Return what to do about reserved memory that is not used where only the end is known."""
+    reserved = int(held["reserved_bytes"])
+    if peak.is_known or reserved - peak.total < _UNUSED * max(reserved, 1):
+        return ""
+    return f"{size(reserved)} are reserved, {UNUSED}"
 
 
 def _confidence(peak: _Peak, limit: int) -> Confidence:

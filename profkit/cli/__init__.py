@@ -109,7 +109,7 @@ _HINTS = {
     errno.ENOTDIR: _IN_THE_WAY,
     errno.EEXIST: _IN_THE_WAY,
     errno.ELOOP: _IN_THE_WAY,
-    errno.ENAMETOOLONG: "a name may have 255 bytes: is it a file, or should it follow `--`?",
+    errno.ENAMETOOLONG: "names of files have at most 255 bytes; a command follows `--`",
     errno.EFBIG: "files may be larger with `ulimit -f unlimited`, or on another disk",
 }
 

@@ -1320,7 +1320,7 @@ def test_one_action_explains_all_calls_that_its_gain_is_of():
             (
                 "Record again, and find why rows of GPU work are missing: see what the profiler "
                 "prints about CUPTI or roctracer, end other profilers (`nsys`, `dcgmi`), use a "
-                "driver and a PyTorch of the same age."
+                "driver and a PyTorch of matching CUDA versions."
             ),
         ),
         (

@@ -241,7 +241,7 @@ def test_results_that_link_to_themselves_are_a_mistake(tmp_path, monkeypatch, ca
 def test_a_name_that_is_too_long_for_a_file_is_a_mistake(tmp_path, monkeypatch, capsys, command):
     monkeypatch.chdir(tmp_path)
     assert main([command, "x" * 300]) == 1
-    assert "hint: a name may have 255 bytes" in capsys.readouterr().err
+    assert "hint: names of files have at most 255 bytes" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["show"], ["profile", "--", "python", "train.py"]])

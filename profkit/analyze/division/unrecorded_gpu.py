@@ -22,8 +22,8 @@ _NOTHING = (
     " before the work, and stop it after"
 )
 _ASKED = (
-    "calls that launch work were recorded, and neither operators nor that work: read what the"
-    " profiler says of it, as drivers of WSL and of virtual GPUs may tell nothing"
+    "GPU work was launched, and neither that work nor operators were recorded: see the diagnostics"
+    " of the profiler; drivers of WSL and of virtual GPUs may record nothing"
 )
 _MISPLACED = (
     "no operator was recorded, and all kernels lie far from their launches, as after a second"
