@@ -37,7 +37,7 @@ from profkit.capture.harness.spec import Spec
 from profkit.capture.harness.spec import from_environment as spec_from_environment
 from profkit.capture.harness.started_file import FAILED_STARTS, failed_starts_note
 from profkit.core.errors import ProfkitError
-from profkit.workloads.automatic.step_limit import StepLimit
+from profkit.workloads.automatic.step_limit import StepLimit, end_script, ends_script
 
 # A program that goes on after its last step is ended after this time: threads may hold it.
 _END_S = 60.0
@@ -71,10 +71,12 @@ def _apart(act: Callable[..., None]) -> Callable[..., None]:
         try:
             act(process, *args)
         except Exception as error:  # noqa: BLE001 - tools and disks fail in many ways
+            if ends_script(error):
+                raise
             process.give_up(error)
             if process.request.stop_after:
                 # It would be ended anyway, after steps that are of no use any more.
-                raise SystemExit(1) from None
+                end_script(1)
 
     return guarded
 

@@ -143,6 +143,20 @@ def test_a_program_whose_own_thread_computes_ends_well_after_the_steps_asked_for
     assert (made.result.returncode, made.result.stderr, made.steps) == (0, "", [3])
 
 
+_PYTEST = "python -m pytest -p no:cacheprovider -c /dev/null -o python_functions=check_*"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [f"{_PYTEST} {{}}::check_training", f"{_PYTEST} {{}}::Training", "python -m unittest {}"],
+)
+def test_a_test_that_trains_has_not_failed_where_it_is_ended_early(followed, command):
+    name = "tested" if "unittest" in command else PROGRAMS / "tested.py"
+    made = followed(command.format(name), stop_after=3)
+    assert (made.result.returncode, made.steps) == (0, [3]), made.result.stdout
+    assert "SystemExit" not in made.result.stdout + made.result.stderr
+
+
 def test_a_process_that_the_program_would_wait_for_ends_with_it(followed):
     made = followed("python acting.py 0", stop_after=3)
     assert (made.steps, made.result.returncode, made.result.stderr) == ([3], 0, "")
