@@ -21,4 +21,4 @@ def check_training():
 
 class Training(unittest.TestCase):
     def test_training(self):
-        self.assertTrue(train().weight.isfinite().all())
+        assert train().weight.isfinite().all()

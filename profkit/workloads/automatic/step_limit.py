@@ -1,11 +1,11 @@
 """End a script after a number of steps, on every rank alike."""
 
 import atexit
+import inspect
 import os
 import sys
 import time
 from collections.abc import Callable
-from types import FrameType
 from typing import NoReturn
 
 _LONG = 10
@@ -75,7 +75,7 @@ class StepLimit:
 def end_script(status: int = 0) -> NoReturn:
     """Raise what ends the script; what runs tests would take an exit for a test that failed."""
     if _is_called_by("unittest.case"):
-        atexit._run_exitfuncs()
+        atexit._run_exitfuncs()  # noqa: SLF001 - there is no other way to have them run
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
@@ -94,7 +94,7 @@ def ends_script(error: Exception) -> bool:
 
 def _is_called_by(module: str) -> bool:
     """Tell whether code of a module is on the stack."""
-    frame: FrameType | None = sys._getframe()
+    frame = inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__") != module:
         frame = frame.f_back
     return frame is not None

@@ -70,7 +70,7 @@ def _apart(act: Callable[..., None]) -> Callable[..., None]:
     def guarded(process: "FollowedProcess", *args: Any) -> None:
         try:
             act(process, *args)
-        except Exception as error:  # noqa: BLE001 - tools and disks fail in many ways
+        except Exception as error:
             if ends_script(error):
                 raise
             process.give_up(error)
