@@ -71,21 +71,24 @@ def match(
     kept = f"{_kept(has_gpu=has_gpu)}{_shared(python_calls, batches)}"
     seen = python_calls[within(python_calls, batches)]
     cheaper = _costly_loading.cheaper(partial(_share_of_seen, seen))
+    whole_ns, loading_ns = step.ms * 1e6 * step.count, gain_ns - handed_over_ns
     if is_waiting:
         advice = _for_waits(workers, kept)
     else:
         threads = _threads(processes, has_gpu=has_gpu)
+        most = max(cores - 1, 1) if threads else cores
         # Operators that take most of a step lose more with fewer threads than loading takes.
         takes_most = loading_ms > _MOSTLY * step.ms
-        most_workers = cores if takes_most or not threads else max(cores - 1, 1)
-        advice = _advice(workers, most_workers, kept, threads if takes_most else 0, cheaper)
+        left = _left(cores - min(workers, most), threads) if takes_most else ""
+        advice = _advice(workers, most, f"{kept}{left}", cheaper)
+        # A step takes no less than they need for a batch.
+        gain_ns = min(gain_ns, whole_ns - loading_ns / min(workers, most))
     if not (has_gpu or is_waiting):
-        whole_ns, in_use = step.ms * 1e6 * step.count, per_time(processes, "cpu_ns")
-        loading_ns = gain_ns - handed_over_ns
-        gain_ns = min(loading_ns, whole_ns * (1 - in_use / cores))
+        in_use = per_time(processes, "cpu_ns")
+        gain_ns = min(gain_ns, loading_ns, whole_ns * (1 - in_use / cores))
         gain_ns *= _usable(cores - in_use, cores, loading_ns / whole_ns)
         if gain_ns < _MOSTLY * loading_ns:
-            by_workers = _advice(workers, max(cores - 1, 1), kept, 0, _costly_loading.GENERAL)
+            by_workers = _advice(workers, max(cores - 1, 1), kept, _costly_loading.GENERAL)
             advice = _cheaper(cheaper, max(gain_ns, 0.0) / whole_ns, by_workers)
             gain_ns = loading_ns
     return Match(
@@ -165,19 +168,17 @@ def _cheaper(cheaper: str, by_workers: float, advice: str) -> str:
     first = f"Make what loads a batch cheaper: {cheaper}."
     if by_workers < _LITTLE:
         return f"{first} Workers gain nothing: the model needs the cores."
-    return (
-        f"{first} Workers gain up to {by_workers:.0%}, as the model needs the cores too: {advice}"
-    )
+    return f"{first} Workers alone gain up to {by_workers:.0%}: {advice}"
 
 
-def _advice(workers: int, cores: int, kept: str, threads: int, cheaper: str) -> str:
-    """Return what to do with so many `cores`, of which `threads` of operators need one each."""
-    most = max(cores - 1, 1) if threads > 0 else cores
-    made = min(workers, most)
-    fewer = max(cores - made, 1)
-    left = (
-        f", and leave them the cores: `torch.set_num_threads({fewer})`" if fewer < threads else ""
-    )
+def _left(cores: int, threads: int) -> str:
+    """Return that operators of so many `threads` are to leave workers all but some `cores`."""
+    fewer = max(cores, 1)
+    return f", and leave them the cores: `torch.set_num_threads({fewer})`" * (fewer < threads)
+
+
+def _advice(workers: int, most: int, kept: str, cheaper: str) -> str:
+    """Return what to do with `workers`, at `most` as many as there are cores for."""
     is_known = cheaper != _costly_loading.GENERAL
     enough = (
         f" That is one for each core that is left; {workers - 1} would keep up with the step, so "
@@ -187,6 +188,6 @@ def _advice(workers: int, cores: int, kept: str, threads: int, cheaper: str) -> 
         + (f" Or make what loads a batch cheaper: {cheaper}." if is_known else "")
     )
     return (
-        f"Create the DataLoader with `num_workers={made}` (about a CPU core each)"
-        f"{kept}{left}.{enough}"
+        f"Create the DataLoader with `num_workers={min(workers, most)}` (about a CPU core each)"
+        f"{kept}.{enough}"
     )
