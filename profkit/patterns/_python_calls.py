@@ -13,7 +13,10 @@ from profkit.patterns._rows import Chosen, having, trains, within
 from profkit.patterns.base import CHARGED, LOADS, Step, charged
 from profkit.tables.python_frames import own_lines
 
-MODEL = r"torch/nn/modules/module\.py|torch/(?:_tensor|autograd/__init__)\.py\(\d+\): backward"
+MODEL = (
+    r"torch/nn/modules/module\.py\(\d+\): _\w*call"
+    r"|torch/(?:_tensor|autograd/__init__)\.py\(\d+\): backward"
+)
 """Functions of PyTorch that call the model, or its gradients."""
 
 OWN_ALONE = r"(?!)"

@@ -25,10 +25,12 @@ from profkit.tables.frame_files import imported_library
 from profkit.tables.python_frames import called_functions
 
 _TRAINING = rf"{MODEL}|torch/optim/|torch/utils/data/|torch/nn/utils/"
+_STEPS = r"torch/optim/(?!optimizer\.py)\w+\.py\(\d+\): step$"
+"""What calls no code of the program but a closure: its own optimizers are called otherwise."""
 _MANY, _SHORT_NS = 200, 100_000
 _LOOP = 20
 """Operators in a loop over parameters: fewer are no matter."""
-_MOSTLY, _ALMOST_ALL = 0.5, 0.95
+_MUCH, _MOSTLY, _ALMOST_ALL = 0.25, 0.5, 0.95
 _FOR_MANY = "in a loop: call few on whole batches, with a further dimension or `torch.vmap`."
 _OF_LISTS = (
     "that make tensors of lists or numbers: collect these in one array, and make one tensor of it."
@@ -147,8 +149,10 @@ def _has_gradients(ops: pd.DataFrame, cpu_ops: pd.DataFrame) -> bool:
 
 def _model(python_calls: pd.DataFrame, cpu_ops: pd.DataFrame) -> pd.DataFrame:
     """Return when the model ran: calls of its parts, and phases, which few samples may lie in."""
-    begins = python_calls["start_ns"][having(python_calls, MODEL)]
+    steps = within(python_calls, python_calls[having(python_calls, _STEPS)])
+    closures = steps & (functions(python_calls) != "")
     # Trainers call the model from within the optimizer's step, and the program's hooks with it.
+    begins = python_calls["start_ns"][having(python_calls, MODEL) | closures]
     calls_model = having(python_calls, "torch/optim/") & (contained(python_calls, begins) > 0)
     calls = python_calls[outermost(python_calls, having(python_calls, _TRAINING) & ~calls_model)]
     in_phases = having(cpu_ops, _PHASES) & equal(cpu_ops, "kind", "annotation")
@@ -168,5 +172,22 @@ def _keys(python_calls: pd.DataFrame, model: pd.DataFrame) -> NDArray[np.object_
     calls_model = contained(python_calls, model["start_ns"]) > 0
     counted = (own != "") & ~within(python_calls, model)
     loops = np.isin(own, np.unique(own[calls_model & counted]))
-    lines = np.isin(names, np.unique(names[calls_model & counted]))
+    calling = [
+        name
+        for name in np.unique(names[calls_model & counted])
+        if _calls_model(model, python_calls[names == name])
+    ]
+    lines = np.isin(names, np.array(calling, dtype=object))
     return np.where(counted & ~lines, np.where(loops, names, own), "")
+
+
+def _calls_model(model: pd.DataFrame, line: pd.DataFrame) -> bool:
+    """Tell whether much of the time of a line is the model's, which may begin behind it as well.
+
+    A line that was sampled lasts until the next sample.
+    """
+    time_ns = [
+        float((rows["end_ns"] - rows["start_ns"]).sum())
+        for rows in (model[within(model, line)], line)
+    ]
+    return time_ns[0] > _MUCH * time_ns[1]
