@@ -1,9 +1,7 @@
 """Verdict: what limits a step, what to do about it, and how sure that is."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pandas as pd
 
@@ -13,7 +11,7 @@ from profkit.analyze._actions_of_patterns import (
     with_known_causes,
     with_places_elsewhere,
 )
-from profkit.analyze._communication_advice import with_title, without_ranks
+from profkit.analyze._communication_advice import without_ranks
 from profkit.analyze._compared_ranks import Compared
 from profkit.analyze._headline import (
     PER_STEP,
@@ -27,6 +25,13 @@ from profkit.analyze._late_advice import of_late_rank
 from profkit.analyze._memory_growth import with_growth
 from profkit.analyze._other_programs import PROGRAM, in_general, named
 from profkit.analyze._record_more import record_more
+from profkit.analyze._rows_of_causes import (
+    cause_of,
+    leaves,
+    table_rows,
+    trust_of,
+    without_profiler,
+)
 from profkit.analyze._uneven_steps import (
     beside_steps,
     between_steps,
@@ -52,7 +57,6 @@ from profkit.analyze.division import cpu, gpu, names
 from profkit.analyze.division.cpu_threads import PYTHON, START_UP
 from profkit.analyze.division.details import COVERS
 from profkit.analyze.division.periods import SINGLE_STEPS
-from profkit.analyze.division.profiler_overhead import OVERHEAD
 from profkit.analyze.division.trust import FAR_STEPS, MACHINE, SIZES, of_machine
 from profkit.analyze.shared.step_times import UnprofiledSteps
 from profkit.core.result import Result
@@ -61,9 +65,11 @@ from profkit.core.verdict import Action, Cause, Confidence, Limiter, Trust, Verd
 
 _NS_PER_MS = 1e6
 _OF_RANKS = (Limiter.STRAGGLER, Limiter.COMMUNICATION)
+_COMPUTING = (Limiter.GPU, Limiter.CPU)
 _COVERING = 0.9
 """Share of GPU computing that only covers launching, from which on the CPU is no longer ahead."""
 
+_MOSTLY = 0.5
 _STEADY_CHECKS = ("steps", "variation", MACHINE, FAR_STEPS)
 
 
@@ -177,12 +183,14 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     """Return the verdict on the time of a traced step, with the step time of the run."""
     unprofiled = others.unprofiled
     beside = beside_steps(unprofiled, memory_grows=others.memory_grows)
-    rank = next(row["rank"] for row in _rows(causes, "ranks") if row["decisive"] == "true")
-    rows, overhead_ms = _without_profiler(_late_rank.of_stages(_rows(causes, "causes"), rank), rank)
+    rank = next(row["rank"] for row in table_rows(causes, "ranks") if row["decisive"] == "true")
+    rows, overhead_ms = without_profiler(
+        _late_rank.of_stages(table_rows(causes, "causes"), rank), rank
+    )
     traced_ms = causes.metrics["step_ms"].value - overhead_ms
-    mine = [_cause(row, traced_ms) for row in rows if row["rank"] == rank]
+    mine = [cause_of(row, traced_ms) for row in rows if row["rank"] == rank]
     mine = _late_rank.with_late_rank(mine, rows, rank, others.ranks)
-    matches = _rows(causes, "matches")
+    matches = table_rows(causes, "matches")
     known = time_in_some_steps(matches)
     checks = with_known_variation(_checks(causes, others, known, mine), matches)
     silent = {silenced for check in checks for silenced in check.silences}
@@ -199,6 +207,7 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     said = frozenset(cause.id for cause in spoken)
     limiter = _limiter(mine, said, typical, spread, config)
     is_typical = limiter is _limiter(mine, said, typical, (), config)
+    limiter = _of_most(worth, limiter, traced_ms)
     chosen = after_waits(in_order(worth, limiter), limiter, mine)[: config.actions]
     if MACHINE not in failed:
         on_gpu = any(cause.id.startswith("gpu_") for cause in mine)
@@ -235,60 +244,20 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     )
 
 
-def _rows(result: Result, name: str) -> list[dict[str, Any]]:
-    return result.tables[name].records() if name in result.tables else []
-
-
 def _checks(causes: Result, others: _Others, known: float, mine: Sequence[Cause]) -> list[Trust]:
     """Return the checks of unprofiled steps, and those of the traced ones."""
     steps = others.unprofiled
     loads_data = any("loading_data" in cause.id for cause in mine)
-    traced = [*map(_trust, _rows(causes, "trust"))]
+    traced = [*map(trust_of, table_rows(causes, "trust"))]
     made = {one.check for one in traced}
     return [
         *between_steps(steps),
-        *growing_steps(steps, _rows(causes, "matches")),
+        *growing_steps(steps, table_rows(causes, "matches")),
         *uneven_steps(steps, known, loads_data=loads_data, sizes_vary=SIZES in made),
         *([] if MACHINE in made else of_machine(others.recordings)),
         *traced,
         *of_late_rank(mine),
     ]
-
-
-def _without_profiler(
-    rows: Sequence[dict[str, Any]], rank: int
-) -> tuple[list[dict[str, Any]], float]:
-    """Return the causes of all ranks without the profiler's, and how long that of `rank` is."""
-    overhead = {row["rank"]: row["ms_per_step"] for row in rows if row["id"] == OVERHEAD}
-    return [row for row in rows if row["id"] != OVERHEAD], overhead.get(rank, 0.0)
-
-
-def _cause(row: Mapping[str, Any], step_ms: float) -> Cause:
-    return with_title(
-        Cause(
-            id=row["id"],
-            title=row["title"],
-            ms_per_step=row["ms_per_step"],
-            gain_ms=row["gain_ms"],
-            share=row["ms_per_step"] / step_ms,
-            place=row["place"],
-            evidence=json.loads(row["evidence"]),
-        )
-    )
-
-
-def _trust(row: Mapping[str, Any]) -> Trust:
-    return Trust(
-        check=row["check"],
-        passed=row["passed"] == "true",
-        message=row["message"],
-        silences=tuple(row["silences"].split()),
-    )
-
-
-def _leaves(causes: Sequence[Cause]) -> list[Cause]:
-    ids = [cause.id for cause in causes]
-    return [cause for cause in causes if not names.has_parts(cause.id, ids)]
 
 
 def _limiter(
@@ -332,6 +301,18 @@ def _limiter(
     return most if is_long else computing
 
 
+def _of_most(worth: Iterable[Action], limiter: Limiter, step_ms: float) -> Limiter:
+    """Return the limiter, or what takes most of a step that computes: an action gains all that.
+
+    A typical step may compute, and others wait so long that they are most of the time.
+    """
+    if limiter not in _COMPUTING:
+        return limiter
+    most = (one for one in worth if not one.in_steps and one.gain_ms > _MOSTLY * step_ms)
+    limiters = (names.limiter(one.cause) for one in most)
+    return next((one for one in limiters if one not in (*_COMPUTING, Limiter.UNKNOWN)), limiter)
+
+
 def _stalled(mine: Iterable[Cause], limiter: Limiter, config: Config) -> float:
     """Return from which share of the step on a GPU that waits is limited by that.
 
@@ -360,7 +341,7 @@ def _is_start_up(
         return limiter is Limiter.STRAGGLER and _starts(mine) > config.stalled
     others = sum(
         cause.share
-        for cause in _leaves(mine)
+        for cause in leaves(mine)
         if names.limiter(cause.id) is Limiter.CPU
         and cause.id in spoken
         and PYTHON not in cause.id.split(".")
@@ -381,9 +362,9 @@ def _on_gpu(worth: Sequence[Action], mine: Sequence[Cause]) -> list[Action]:
 
 def _largest_unknown(mine: Sequence[Cause]) -> Cause | None:
     """Return the largest cause that says nothing of what limits a step, else of all."""
-    leaves = _leaves(mine)
-    unknown = [cause for cause in leaves if names.limiter(cause.id) is Limiter.UNKNOWN]
-    return max(unknown or leaves, key=lambda cause: cause.ms_per_step, default=None)
+    parts = leaves(mine)
+    unknown = [cause for cause in parts if names.limiter(cause.id) is Limiter.UNKNOWN]
+    return max(unknown or parts, key=lambda cause: cause.ms_per_step, default=None)
 
 
 def _advised(causes: Sequence[Cause], chosen: Sequence[Action]) -> Iterator[Cause]:

@@ -66,6 +66,7 @@ def _lines(
     if is_about_step(verdict):
         says_it = verdict.headline.lower().startswith(verdict.limiter)
         said = verdict.headline if says_it else f"{verdict.limiter}: {verdict.headline}"
+        said = said[:1].upper() + said[1:]
         found += _wrapped(said, width)
     if verdict.actions and verdict.actions[0].in_steps:
         found.append(f"Without that, a step takes {milliseconds(verdict.traced_ms)} ms:")

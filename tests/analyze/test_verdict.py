@@ -457,6 +457,16 @@ def test_one_slow_step_limits_nothing_but_may_be_worth_an_action():
     assert [action.cause for action in found.actions] == ["gpu_idle.python"]
 
 
+def test_what_is_most_of_the_time_is_the_limiter_though_a_typical_step_has_little_of_it():
+    """As workers of a DataLoader that start anew with each short epoch."""
+    times = {"cpu_operators": 19, "loading_data": 307, "python": 12}
+    anew = match("loading_data", 306)
+    found = on(times, typical=times | {"loading_data": 2}, matches=[anew])
+    assert found.limiter is Limiter.INPUT
+    assert found.headline == "loading_data 307 of 338 ms per step."
+    assert verdict_text.lines(found, 80)[0].startswith("Input-bound: loading_data 307")
+
+
 WAITING = "exposed_communication.waiting"
 
 

@@ -430,7 +430,7 @@ def test_the_verdict_takes_the_place_of_findings(run, capsys):
     document(run, "verdict", verdict=verdict)
     assert main(["show"]) == 0
     assert capsys.readouterr().out.splitlines()[1:3] == [
-        "input-bound: GPU idle.",
+        "Input-bound: GPU idle.",
         "Confidence low. No check of the recording failed.",
     ]
 

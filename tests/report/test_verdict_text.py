@@ -47,7 +47,7 @@ VERDICT = Verdict(
 
 def test_limiter_bar_actions_and_trust_are_printed():
     assert lines(VERDICT) == [
-        "input-bound: GPU idle 60 of 100 ms per step: 50 ms loading data.",
+        "Input-bound: GPU idle 60 of 100 ms per step: 50 ms loading data.",
         "|==========Loading data 50===========|=======GPU computing 40=======|==a===|=b=|",
         " a Python 9  b other 1",
         "1  up to 50% of a step less (50 of 100 ms traced): Waiting for data. Use",
