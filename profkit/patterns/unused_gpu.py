@@ -17,6 +17,9 @@ QUEUED = 1_000
 
 _LONG_NS = 5_000_000
 _MAY_WAIT = r"copy|item|_local_scalar_dense|nonzero|unique|masked_select|empty|pin_memory"
+_ASKS, _START_NS = r"^aten::empty(?:_strided)?$", 100_000_000
+"""Operators that only ask for memory: the first one for a GPU makes its context."""
+
 _MUCH, _MOSTLY = 0.1, 0.3
 _COMPUTES = r"^(?:aten|mkldnn|onednn|_C)::"
 
@@ -32,10 +35,10 @@ def match(
     """Find operators that CPUs alone carry out, with much of the time, where a GPU is named.
 
     Of layers a smaller part of it tells, as these compute the model. So do those of a short
-    recording that last, again and again: a GPU would only be asked. What launches work for one has
-    it, though none of that was recorded.
+    recording that last, again and again: a GPU would only be asked. What launches work for one, or
+    starts one, has it, though none of that was recorded.
     """
-    if having(runtime_calls, GIVES_WORK).any():
+    if having(runtime_calls, GIVES_WORK).any() or starts_device(cpu_ops).any():
         return None
     named = [name for name in devices["name"].astype(str).tolist() if name]
     computing = charged(cpu_ops, having(cpu_ops, _COMPUTES))
@@ -50,6 +53,12 @@ def match(
         gain_ns=computing,
         evidence={"gpus": len(named)},
     )
+
+
+def starts_device(cpu_ops: pd.DataFrame) -> Chosen:
+    """Choose operators that take so long to ask for memory that they start a device."""
+    lasted = (cpu_ops["end_ns"] - cpu_ops["start_ns"]).to_numpy()
+    return np.asarray((lasted >= _START_NS) & having(cpu_ops, _ASKS), dtype=np.bool_)
 
 
 def lasting(cpu_ops: pd.DataFrame) -> Chosen:

@@ -241,6 +241,14 @@ def test_workers_start_for_the_only_batch_of_a_recording_without_steps(gpu, coun
     assert found.get(f"{under}loading_data", 0) == 300 * count - starts
 
 
+@pytest.mark.parametrize("ends_us", [[101_000], [101_000, 250_000], [99_000]])
+def test_memory_that_is_asked_for_once_and_takes_long_starts_a_device(ends_us):
+    asked = [op(n, 150_000 * n, end, "aten::empty_strided") for n, end in enumerate(ends_us)]
+    found = times(divided(cpu_ops=[*asked, op(9, 300_000, 500_000)]))
+    starts = found.get("start_up.first_use_of_a_device", 0)
+    assert starts == (101_000 if ends_us == [101_000] else 0)
+
+
 def test_compiled_code_computes_on_the_cpu_beside_its_operators():
     graph = op(0, 100, 900, "## Call CompiledFxGraph fqz3 ##", kind="annotation")
     made = divided(steps=[step(0, 1000)], cpu_ops=[graph, op(1, 200, 500, parent=0)])
@@ -343,6 +351,26 @@ def test_a_launch_that_blocks_loads_code_only_if_its_kernel_is_new(names, cause)
     row = tree(found)[f"gpu_idle.{cause}.cudaLaunchKernel"]
     assert row["ms_per_step"] == 5
     assert json.loads(row["evidence"])["first_launches"] == (cause == "start_up")
+
+
+@pytest.mark.parametrize(
+    ("steps", "ops", "is_known"),
+    [([], [], True), ([step(0, 1000)], [], False), ([], [op(3, 50, 60)], False)],
+    ids=["recorded whole", "steps", "operators"],
+)
+def test_before_and_after_its_work_a_gpu_is_not_idle_in_a_step(steps, ops, is_known):
+    """As nsys records a program: it imports, connects, works, and ends."""
+    phases = [
+        op(number, 250 * number, 250 * number + 250, kind="annotation") for number in range(4)
+    ]
+    found = divided(
+        steps=steps,
+        cpu_ops=[*phases, *(row | {"op": 9} for row in ops)],
+        runtime_calls=[call(1, 390, 395), call(2, 500, 600), call(3, 600, 605)],
+        kernels=[kernel(1, 400, 500), kernel(3, 610, 700)],
+    )
+    around = times(found).get("gpu_idle.start_up.before_and_after_work", 0)
+    assert around == (700 if is_known else 0)
 
 
 @pytest.mark.parametrize(("lasts_us", "cause"), [(99_000, "blocked"), (101_000, "start_up")])

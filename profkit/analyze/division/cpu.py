@@ -3,7 +3,13 @@
 import numpy as np
 
 from profkit.analyze.division import collective_calls
-from profkit.analyze.division.cpu_threads import FIRST_BATCH, NOT_RECORDED, PYTHON, take_blocked
+from profkit.analyze.division.cpu_threads import (
+    DEVICE_START,
+    FIRST_BATCH,
+    NOT_RECORDED,
+    PYTHON,
+    take_blocked,
+)
 from profkit.analyze.division.gpu import EXPOSED
 from profkit.analyze.division.known_names import (
     BACKWARD,
@@ -29,6 +35,7 @@ def divide(rank: RecordedRank) -> Partition:
     # What it leaves behind is collected meanwhile.
     time.take("compiler", rank.ranges(COMPILING, rank.main))
     time.take("garbage_collection", rank.collecting)
+    time.take(DEVICE_START, rank.device_start())
     time.take(FIRST_BATCH, rank.first_batch(rank.main))
     time.take("loading_data", rank.loading(rank.main))
     on_main, calls_main = rank.op_threads == rank.main, rank.call_threads == rank.main

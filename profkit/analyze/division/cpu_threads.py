@@ -14,6 +14,8 @@ from profkit.analyze.shared.intervals import Intervals
 
 PYTHON, NOT_RECORDED, BLOCKED, START_UP = "python", "not_recorded", "blocked", "start_up"
 FIRST_BATCH = f"{START_UP}.first_batch"
+DEVICE_START = f"{START_UP}.first_use_of_a_device"
+AROUND_WORK = f"{START_UP}.before_and_after_work"
 
 
 def divide(rank: RecordedRank, time: Partition, under: str, owned: dict[int, Intervals]) -> None:

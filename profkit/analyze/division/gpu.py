@@ -74,10 +74,28 @@ def _divide_idle(rank: RecordedRank, time: Partition) -> None:
     rank.tidy()
     owned, queued = _owned(rank, time)
     rank.tidy()
+    _take_around_work(rank, time)
     cpu_threads.divide(rank, time, IDLE, owned)
     time.take(f"{IDLE}.{IN_GRAPH}", queued[_are_in_graphs(rank, queued)])
     time.take(f"{IDLE}.not_started", queued)
     time.take(f"{IDLE}.{cpu_threads.NOT_RECORDED}", time.left)
+
+
+def _take_around_work(rank: RecordedRank, time: Partition) -> None:
+    """Take what passes before the first work of the GPU and after the last as one-off start-up.
+
+    Where a program was recorded from its beginning to its end, as by nsys, without any step or
+    operator: it imports, loads, connects to other ranks, and ends.
+    """
+    if (rank.periods["step"] >= 0).any() or rank.works.any() or not rank.sees_cpu:
+        return
+    first, last = rank.kernel_spans[:, 0].min(), rank.kernel_spans[:, 1].max()
+    begin, end = rank.windows[:, 0].min(), rank.windows[:, 1].max()
+    around = np.array([[begin, first], [last, end]], dtype=np.int64)
+    around = intervals.intersection(time.left, around[around[:, 0] < around[:, 1]])
+    of_any = np.ones(len(rank.calls), dtype=np.bool_)
+    cpu_threads.take_blocked(rank, time, f"{IDLE}.", of_any, around)
+    time.take(f"{IDLE}.{cpu_threads.AROUND_WORK}", around)
 
 
 def _owned(rank: RecordedRank, time: Partition) -> tuple[dict[int, Intervals], Intervals]:

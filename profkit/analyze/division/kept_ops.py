@@ -9,6 +9,7 @@ from profkit.analyze.division.known_names import COLLECTING, COMPILING, computes
 from profkit.analyze.shared import calltree
 from profkit.analyze.shared.glob_match import matching
 from profkit.analyze.shared.step_windows import positions_by_repeat
+from profkit.patterns.unused_gpu import starts_device
 
 COLUMNS = ("rank", "repeat", "op", "parent", "tid", "name", "kind", "start_ns", "end_ns")
 """What the division needs to know of an operator."""
@@ -31,6 +32,7 @@ def _are_inner(ops: pd.DataFrame) -> NDArray[np.bool_]:
     Not those whose names something looks for, nor those in one that may wait for a collective.
     """
     works = computes(ops) & ~matching(ops["name"], (*COLLECTING, *COMPILING))
+    works &= ~starts_device(ops)
     op, parent = (ops[name].to_numpy(np.int64) for name in ("op", "parent"))
     around = calltree.positions(op, parent)
     end = ops["end_ns"].to_numpy(np.int64)

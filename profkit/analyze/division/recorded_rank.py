@@ -34,6 +34,7 @@ from profkit.analyze.shared.glob_match import matching, texts
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.large_table import tidy
 from profkit.analyze.shared.launch_calls import launches
+from profkit.patterns.unused_gpu import starts_device
 from profkit.tables.kernel_names import readable
 
 STARTING_NS = 1_000_000
@@ -302,6 +303,11 @@ class RecordedRank:
         chosen = matching(self.ops["name"], WORKERS_LOAD) & (self.op_threads == thread)
         is_only = chosen.sum() == 1 and bool((self.periods["step"] < 0).all())
         return union_of_rows(self.ops, chosen & is_only)
+
+    def device_start(self) -> Intervals:
+        """Return the time in which the program's thread starts a device, if it does so once."""
+        chosen = starts_device(self.ops) & (self.op_threads == self.main)
+        return union_of_rows(self.ops, chosen & (chosen.sum() == 1))
 
     @cached_property
     def communicating(self) -> Intervals:

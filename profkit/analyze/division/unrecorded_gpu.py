@@ -10,7 +10,7 @@ from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import calltree
 from profkit.analyze.shared.large_table import LargeTable
-from profkit.patterns.unused_gpu import OF_CPUS, QUEUED, lasting, own_ns
+from profkit.patterns.unused_gpu import OF_CPUS, QUEUED, lasting, own_ns, starts_device
 
 WORKED = "The GPU worked and was not recorded."
 LOST = "Rows of GPU work are missing, although calls that launch it were recorded."
@@ -42,6 +42,8 @@ _OF_APPLES = re.compile(r"^aten::linear_backward$|(?:^|::|_)mps(?:_|$)")
 """In names of operators that only MPS has."""
 
 _OF_CPUS = re.compile(OF_CPUS)
+_OF_COMPILERS = re.compile(r"^pass\.|dynamo_timed|compile_id=")
+"""In names of what Inductor does, which asks on any machine whether something is for CUDA."""
 
 
 def unrecorded_gpu(
@@ -59,7 +61,7 @@ def unrecorded_gpu(
         return LOST
     if any(map(_OF_APPLES.search, names)):
         return OF_APPLE
-    if any(map(_OF_GPUS.search, names)):
+    if any(_OF_GPUS.search(name) and not _OF_COMPILERS.search(name) for name in names):
         return WORKED
     are_of_cpus = any(map(_OF_CPUS.search, names)) or _work_lasts(cpu_ops)
     if len(devices) and not made and not are_of_cpus:
@@ -75,12 +77,17 @@ def why_nothing(kernels: LargeTable, calls: LargeTable) -> str:
 
 
 def _work_lasts(cpu_ops: LargeTable) -> bool:
-    """Tell whether operators take much of the time that would only ask a GPU for work."""
+    """Tell whether operators take much of the time that would only ask a GPU for work.
+
+    Not where one starts a GPU, which others of the same names may have asked.
+    """
     if sum(sum(group.values()) for group in cpu_ops.groups()) >= QUEUED:
         return False
     names = ["rank", "repeat", "name", "op", "parent", "start_ns", "end_ns"]
     rows = pd.concat(cpu_ops.narrowed(names).portions())
     for _, own in rows.groupby(["rank", "repeat"], observed=True):
+        if starts_device(own).any():
+            return False
         time = own_ns(own)
         if time[lasting(own)].sum() > _MUCH * time.sum():
             return True

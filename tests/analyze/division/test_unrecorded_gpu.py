@@ -28,6 +28,7 @@ CASES = {
     "Apple's": (["aten::linear", "aten::linear_backward"], [], [], OF_APPLE),
     "a convolution of Apple's": (["aten::_mps_convolution"], [], [], OF_APPLE),
     "no GPU": (["aten::mm"], [], [], ""),
+    "compiling for CPUs": (["pass.post_grad_passes.move_constructors_to_cuda"], [], [], ""),
     "nothing": ([], [], [], ""),
 }
 
@@ -40,6 +41,8 @@ def test_operators_that_last_are_none_of_a_gpu_that_was_not_recorded():
     ]
     given = (large("kernels", []), large("runtime_calls", []), schema.frame("devices", GPU))
     assert unrecorded_gpu(large("cpu_ops", lasting), *given) == ""
+    start = {"name": "aten::empty", "op": 9, "start_ns": 0, "end_ns": 100_000_000, "parent": -1}
+    assert unrecorded_gpu(large("cpu_ops", [*lasting, start]), *given) == MAY_HAVE_WORKED
     short = [row | {"end_ns": row["start_ns"] + 1_000_000} for row in lasting]
     assert unrecorded_gpu(large("cpu_ops", short), *given) == MAY_HAVE_WORKED
 

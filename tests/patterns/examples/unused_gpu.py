@@ -18,6 +18,10 @@ PASSED = {
         "cpu_ops": [op(0, "aten::convolution", 300_000), *OPS[1:]],
     },
     "launches of work for it": {**FOUND, "runtime_calls": [call(0, "cudaLaunchKernel")]},
+    "memory that is asked of it for the first time": {
+        **FOUND,
+        "cpu_ops": [op(9, "aten::empty_strided", 100_000_000), *OPS],
+    },
     "a little work that stays on the CPU": {
         **FOUND,
         "cpu_ops": [op(0, "fbgemm::permute_2D_sparse_data", 20_000), *OPS[1:]],
