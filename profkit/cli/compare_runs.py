@@ -65,7 +65,7 @@ def _is_recording(path: Path) -> bool:
 def _named(name: str) -> Iterator[MeasuredRun]:
     """Yield the numbers of a baseline, a run or a recording."""
     if is_baseline(name):
-        yield read_baseline(name)
+        yield replace(read_baseline(name), name=Path(name).stem)
     elif _is_recording(path := Path(name)):
         # Late: what reads recordings takes longer to load than two runs take to compare.
         from profkit.cli.unkept_run import unkept_run  # noqa: PLC0415

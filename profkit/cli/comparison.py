@@ -155,7 +155,8 @@ def sentence(word: str, judgement: Judgement) -> str:
     ratio, outcome = judgement.ratio, judgement.outcome
     change = f"{ratio.ratio - 1:+.1%}"
     if ratio.repeats <= 1:
-        return f"{change} in one pair of captures: inconclusive, needs {FEWEST_PAIRS} pairs"
+        needs = f"needs {FEWEST_PAIRS} pairs (repeats={FEWEST_PAIRS})"
+        return f"{change} in one pair of captures: inconclusive, {needs}"
     measure = f"{change} ({measured_change(judgement)})"
     if outcome in (Outcome.HIGHER, Outcome.LOWER):
         return f"{CHANGES[word][outcome is Outcome.LOWER]}, {measure}"

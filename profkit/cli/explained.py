@@ -2,13 +2,21 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from profkit.analyze.shared.matched_parts import matched, stacks
 from profkit.analyze.shared.memory_waterfall import MemoryWaterfall, largest, memory_waterfall
 from profkit.analyze.shared.paired_parts import paired_parts
-from profkit.analyze.shared.waterfall import Bar, Waterfall, covers_none, interval_of, waterfall
+from profkit.analyze.shared.waterfall import (
+    OVERHEAD,
+    Bar,
+    Waterfall,
+    covers_none,
+    interval_of,
+    waterfall,
+)
 from profkit.cli.measured_run import METRICS, MeasuredRun
 from profkit.convert.drawing.flamegraph import differential_svg
 from profkit.core.atomic_write import write_atomically
@@ -19,6 +27,9 @@ from profkit.core.step_time import BASELINE, is_mean_of_uneven
 
 _MS = 1e6
 _LARGE = 0.2
+_CHANCE = 0.05
+"""Of a step: two captures of one program differ by that much."""
+
 _BARS = 3
 _LIKELY = "  (likely; causes vary too much to be sure)"
 _SMALL = 0.02
@@ -199,18 +210,54 @@ def _of_time(found: Waterfall) -> Iterator[str]:
             f"  no steps are marked: B recorded {found.work:.3g} times the calls of A, "
             "and its times are divided by that"
         )
+    if unknown := _unknown(found):
+        yield f"  {unknown}"
+        return
     likely = found.likely()
-    bars = sorted((*found.largest(_BARS), *likely), key=lambda bar: -abs(bar.difference_ms))
+    causes = (bar for bar in found.largest(len(found.bars)) if bar.id != OVERHEAD)
+    known = [*islice(causes, _BARS)]
+    bars = sorted((*known, *likely), key=lambda bar: -abs(bar.difference_ms))
     if not bars:
         is_large = abs(found.difference_ms) > _LARGE * max(found.before_ms, found.after_ms)
         why = ": traced steps vary too much to tell which; repeat on an idle machine"
         yield f"  no cause differs by more than chance{why if is_large else ''}"
     for bar in bars[:_BARS]:
         yield f"{_line(bar)}{_LIKELY if bar in likely else ''}"
+    traced_ms = _traced_ms(found)
+    if abs(_difference(traced_ms) - found.difference_ms) > _LARGE * abs(found.difference_ms):
+        yield f"  these are causes of traced steps, which took {_ends(traced_ms)}"
     if found.launches_differ:
         before, after = map(milliseconds, found.launching_ms)
         work = "kernels of a step" if found.work == 1 else "same kernels"
         yield f"  the CPU takes {after} ms instead of {before} ms to launch the {work}"
+
+
+def _unknown(found: Waterfall) -> str:
+    """Return why the causes say nothing of a difference, "" if they do."""
+    if found.pairs <= 1 and abs(found.difference_ms) < _CHANCE * found.before_ms:
+        return "so little may be chance in one capture of each: repeats=6 tells whether it is"
+    traced_ms = _traced_ms(found)
+    if _difference(traced_ms) * found.difference_ms < _LARGE * found.difference_ms**2:
+        return f"not known: traced steps took {_ends(traced_ms)}; repeat on an idle machine"
+    return ""
+
+
+def _traced_ms(found: Waterfall) -> tuple[float, float]:
+    """Return the time of traced steps of both, which is what the causes are of."""
+    beyond = [bar for bar in found.bars if bar.id == OVERHEAD]
+    return (
+        found.before_ms - sum(bar.before_ms for bar in beyond),
+        found.after_ms - sum(bar.after_ms for bar in beyond),
+    )
+
+
+def _difference(ends_ms: tuple[float, float]) -> float:
+    return ends_ms[1] - ends_ms[0]
+
+
+def _ends(ends_ms: tuple[float, float]) -> str:
+    before, after = map(milliseconds, ends_ms)
+    return f"{before} and {after} ms"
 
 
 def _line(bar: Bar) -> str:

@@ -201,16 +201,37 @@ def test_what_fills_the_peak_says_why_it_differs(folder, capsys):
 def test_one_capture_of_each_names_causes_without_intervals(folder, capsys):
     leave_run(folder, "one", [100], causes={"python": [100]})
     leave_run(folder, "two", [90], causes={"python": [90]}, second=30)
-    assert compared(capsys)[-3:-1] == [
+    assert compared(capsys)[-2:] == [
         "why, from 100 to 90 ms per step, rank 0 (no intervals: one capture of each):",
         "  -10 ms  Python",
     ]
 
 
 @pytest.mark.parametrize(
+    ("unprofiled", "traced", "said"),
+    [
+        ((100, 104), (100, 104), "  so little may be chance in one capture of each: repeats=6"),
+        ((100, 150), (90, 80), "  not known: traced steps took 90 and 80 ms; repeat on an idle"),
+        ((100, 150), (120, 140), "  these are causes of traced steps, which took 120 and 140 ms"),
+    ],
+)
+def test_causes_of_other_steps_or_of_chance_are_not_reasons(
+    folder, capsys, unprofiled, traced, said
+):
+    for second, (name, own, causes) in enumerate(
+        zip(("one", "two"), unprofiled, traced, strict=True)
+    ):
+        leave_run(folder, name, [own], causes={"python": [causes]}, second=30 * second)
+    printed = compared(capsys)
+    assert printed[-1].startswith(said)
+    assert not any("verhead" in line for line in printed)
+    assert any(line.startswith("  +20 ms  Python") for line in printed) == (traced == (120, 140))
+
+
+@pytest.mark.parametrize(
     ("times", "said"),
     [
-        ([120], "+20.0% in one pair of captures: inconclusive, needs 6 pairs"),
+        ([120], "+20.0% in one pair of captures: inconclusive, needs 6 pairs (repeats=6)"),
         (120 * STEADY[:4], "4 pairs); needs about 2 more pairs: a statement takes 6"),
         (100 * STEADY[::-1], "no difference that matters, +0.0%"),
         (100 * np.linspace(1, 1.2, 6), "; the difference drifts by +2"),
@@ -294,7 +315,7 @@ def test_a_run_is_compared_with_what_it_was_before_its_script_changed(folder, ca
     script, commit = f"{'a' * 12} -> {'b' * 12}", "c" * 12
     commits = f"{commit} -> {commit} with changes"
     assert lines[:3] == [
-        "A  one  6 repeats  2026-01-01 10:00",
+        "A  before  6 repeats  2026-01-01 10:00",
         "B  one  6 repeats  2026-01-02 10:00",
         f"differences: sources.train.py {script}, git.project {commits}",
     ]
