@@ -10,6 +10,9 @@ from profkit.analyze.shared.waterfall import Waterfall
 from profkit.core.formatting import counted, milliseconds, shortened
 from profkit.core.result import Finding, Metric, Severity
 
+_OTHERWISE = 2.0
+"""How many times as much as unprofiled ones traced steps may differ."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Difference:
@@ -55,7 +58,7 @@ def finding(
         severity=Severity.INFO,
         message=f"{one.label} takes {milliseconds(abs(size))} ms "
         f"{'more' if size >= 0 else 'less'} per traced step than {base} ({sides}), {most}. "
-        f"Operators: {changes or 'the same'}.{_for_each_sample(one, larger)}"
+        f"Operators: {changes or 'the same'}.{_for_each_sample(base, one, unprofiled, larger)}"
         f"{_without_profiler(base, one, unprofiled)}",
         metric="trace_diff.difference_ms",
         value=size,
@@ -64,23 +67,33 @@ def finding(
     )
 
 
-def _for_each_sample(one: Difference, larger: float) -> str:
-    """Return what a sample of the batch takes more or less, as a sentence; "" for equal batches."""
-    before = one.why.before_ms
-    if larger == 1 or before <= 0:
+def _for_each_sample(
+    base: str, one: Difference, unprofiled: Mapping[str, Metric | None], larger: float
+) -> str:
+    """Return what a sample of the batch takes more or less, as a sentence; "" for equal batches.
+
+    Without a profiler, which slows small batches more, where both runs were timed so.
+    """
+    before, after = unprofiled.get(base), unprofiled.get(one.label)
+    ends = (one.why.before_ms, one.why.after_ms)
+    if is_timed := before is not None and after is not None:
+        ends = (before.value, after.value)
+    if larger == 1 or ends[0] <= 0:
         return ""
-    more = (before + one.why.difference_ms) / before / larger - 1
+    more = ends[1] / ends[0] / larger - 1
+    takes = f"{'unprofiled, ' * is_timed}a sample takes {abs(more):.0%}"
     than = "more" if more >= 0 else "less"
-    return f" Its batch is {larger:.3g} times as large: a sample takes {abs(more):.0%} {than}."
+    return f" Its batch is {larger:.3g} times as large: {takes} {than}."
 
 
 def _without_profiler(base: str, one: Difference, unprofiled: Mapping[str, Metric | None]) -> str:
-    """Return a sentence on unprofiled steps that differ in the other direction, "" if none do."""
+    """Return a sentence on unprofiled steps that differ otherwise, "" if none do."""
     before, after = unprofiled.get(base), unprofiled.get(one.label)
     if before is None or after is None:
         return ""
     more_ms = (after.value - before.value) / 1e6
-    if more_ms * one.why.difference_ms >= 0:
+    traced_ms = one.why.difference_ms
+    if more_ms * traced_ms >= 0 and abs(traced_ms) <= _OTHERWISE * abs(more_ms):
         return ""
     return (
         f" Unprofiled steps take {milliseconds(abs(more_ms))} ms "

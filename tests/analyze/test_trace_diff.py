@@ -122,25 +122,43 @@ def test_of_a_larger_batch_it_is_said_what_each_sample_takes(batch, said):
     assert result.findings[0].message.endswith(f"Operators: {said}")
 
 
+def timed(ns):
+    title = "Unprofiled step time, median"
+    return Result(
+        metrics={"step_time_ns": Metric(value=ns, unit="ns", title=title, better="lower")},
+        tables={"per_repeat": Table(title="", columns=("repeat", "mean_ns"), rows=((0, ns),))},
+    )
+
+
+def test_what_a_sample_takes_is_told_of_steps_without_a_profiler():
+    """One that slows the smaller batch more makes the larger one look cheaper."""
+    runs = of_causes(a=causes((0, "mm", "gemm", 5.0)), b=causes((0, "mm", "gemm", 10.0)))
+    runs["behaviour"] = {"a": {"batch": 2}, "b": {"batch": 8}}
+    runs["steps"] = {"a": timed(1e6), "b": timed(4.4e6)}
+    result = analyze.run(**runs, config=Config())
+    said = "Its batch is 4 times as large: unprofiled, a sample takes 10% more."
+    assert result.findings[0].message.endswith(f"Operators: the same. {said}")
+
+
 @pytest.mark.parametrize(
     ("after_ns", "said"),
     [
         (9e6, " Unprofiled steps take 2 ms more: the profiler, or other work, slowed one of them."),
         (6e6, ""),
+        (5e6, ""),
+        (
+            6.5e6,
+            " Unprofiled steps take 0.5 ms less: the profiler, or other work, slowed one of them.",
+        ),
     ],
 )
-def test_unprofiled_steps_that_differ_the_other_way_are_said(after_ns, said):
-    def timed(ns):
-        title = "Unprofiled step time, median"
-        return Result(
-            metrics={"step_time_ns": Metric(value=ns, unit="ns", title=title, better="lower")},
-            tables={"per_repeat": Table(title="", columns=("repeat", "mean_ns"), rows=((0, ns),))},
-        )
-
+def test_unprofiled_steps_that_differ_otherwise_are_said(after_ns, said):
     runs = of_causes(a=causes((0, "mm", "gemm", 5.0)), b=causes((0, "mm", "gemm", 3.0)))
     runs["steps"] = {"a": timed(7e6), "b": timed(after_ns)}
     result = analyze.run(**runs, config=Config())
-    assert result.findings[0].message.endswith(f"Operators: the same.{said}")
+    _, _, rest = result.findings[0].message.partition("Operators: the same.")
+    assert rest.startswith(said)
+    assert (rest == "") == (said == "")
 
 
 def test_ranks_of_a_single_run_have_causes_of_their_difference():
