@@ -53,6 +53,12 @@ def remedy(cause: str) -> str:
     return next((text for part, text in _REMEDIES if part in cause.split(".")), "")
 
 
+_SAME = (
+    ", with the same FLOPs as others, as where its cores or GPU are slower or other programs have "
+    "them"
+)
+
+
 def late_rank(waiting: Cause) -> int | None:
     """Return the rank that comes last for most of the time; None if ranks do so in turn."""
     late = waiting.evidence.get("late_rank")
@@ -93,8 +99,7 @@ def late_advice(cause: Cause) -> str:
                 f"with longer sequences, larger batches or more layers; {did}."
             )
         is_same = did[:1].isdigit() and cause.evidence.get("is_same_work")
-        same = ", with the same FLOPs as others" if is_same else ""
-        first = f"Fix {late} first{f': {did}{same}' if did else ''}."
+        first = f"Fix {late} first{f': {did}' if did else ''}{_SAME if is_same else ''}."
         if host := cause.evidence.get("late_host"):
             return f"{first} Host {host}: {cause.evidence['late_ranks_of_host']}."
         return " ".join(filter(None, (first, str(cause.evidence.get(REMEDY, "")))))

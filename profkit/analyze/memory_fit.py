@@ -28,6 +28,8 @@ _CURVED_SHARE = 0.05
 _FAR = 4
 _LOG_FROM = 50
 # Where a peak that does not grow beyond the batches of the sweep is looked for.
+_WHAT = "the largest batch that fits"
+_TWO = "a line needs two (`batch=1,2,4`, and `${batch}` in the command of a script)"
 _AS_FAR = 1000
 
 
@@ -103,7 +105,7 @@ def analyze(  # noqa: PLR0913, PLR0917 - what it reads
     }
     source, peaks = peaks_by_run(results)
     if not peaks:
-        return Result.abstain("the largest batch that fits", "no run has a peak of memory")
+        return Result.abstain(_WHAT, "no run has a peak of memory")
     modes, abstentions = _modes(peaks, behaviour, hardware, config)
     if not modes:
         return Result(abstentions=tuple(abstentions))
@@ -151,8 +153,9 @@ def _modes(
         ordered = sorted(runs, key=lambda run: int(behaviour[run].get("batch", 0)))
         batches = tuple(int(behaviour[run].get("batch", 0)) for run in ordered)
         if len(set(batches)) < len(STRAIGHT):
-            reason = f"{batches[0]} is its only batch: a line needs two (batch=1,2,4)"
-            missing.append(Abstention(what=f"the largest batch of {name}", reason=reason))
+            only = f"{batches[0]} is its only batch" if batches[0] else "its batch is not known"
+            what = f"the largest batch of {name}" if len(groups) > 1 else _WHAT
+            missing.append(Abstention(what=what, reason=f"{only}: {_TWO}"))
             continue
         phases = [peaks[run] for run in ordered]
         curve = fitted_peak(batches, phases)

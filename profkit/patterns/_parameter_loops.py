@@ -3,7 +3,7 @@
 import pandas as pd
 
 from profkit.core.verdict import Evidence
-from profkit.patterns._rows import Chosen, equal, fitting, having
+from profkit.patterns._rows import Chosen, equal, fitting, having, inside, parents
 from profkit.patterns._shapes import shape
 
 UPDATE = r"^Optimizer\."
@@ -26,13 +26,22 @@ def of_parameters(cpu_ops: pd.DataFrame) -> Chosen:
     """Choose operators outside of backward that change parameters, gradients, or copies of them.
 
     They are given a tensor as large as one that gets a gradient, and no gradient is computed of
-    them.
+    them, nor of what calls them or they call.
     """
     gradients = cpu_ops["input_shapes"][equal(cpu_ops, "name", GRADIENT)].astype(object).unique()
     sizes = {tuple(shape(str(text))) for text in gradients} - {()}
-    differentiated = cpu_ops["op"].isin(cpu_ops["forward"]).to_numpy(bool)
-    apart = ~equal(cpu_ops, "phase", "backward") & ~differentiated
+    apart = ~equal(cpu_ops, "phase", "backward") & ~_differentiated(cpu_ops)
     return apart & fitting(cpu_ops, "input_shapes", lambda text: tuple(shape(text)) in sizes)
+
+
+def _differentiated(cpu_ops: pd.DataFrame) -> Chosen:
+    """Choose operators that gradients are computed of, with those around and inside of them."""
+    of_torch = having(cpu_ops, "^aten::")
+    chosen = found = of_torch & cpu_ops["op"].isin(cpu_ops["forward"]).to_numpy(bool)
+    while found.any():
+        found = parents(cpu_ops, found) & of_torch & ~chosen
+        chosen |= found
+    return inside(cpu_ops, chosen)
 
 
 def advice(cpu_ops: pd.DataFrame, chosen: Chosen) -> str:

@@ -5,7 +5,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.core.formatting import duration
-from profkit.patterns._parameter_loops import IS_UPDATE, UPDATE, of_parameters
+from profkit.patterns._parameter_loops import GRADIENT, IS_UPDATE, UPDATE, of_parameters
 from profkit.patterns._parameter_loops import advice as loop_advice
 from profkit.patterns._python_calls import OWN_ALONE, contained, function_of, innermost_line
 from profkit.patterns._rows import (
@@ -33,6 +33,9 @@ _MOSTLY = 0.5
 _MODEL_CALLED = r"^(?:forward|evaluation)$"
 _BACKWARD = r"^backward$"
 _MANY_CALLS = 8
+_FOR_A_PARAMETER = 4
+"""Operators that a layer calls for each of its parameters, such as products and activations."""
+
 _READS = r"^aten::_local_scalar_dense$"
 _FUSED = r"^aten::(lstm|gru|rnn_tanh|rnn_relu)$"
 _GATES = r"^aten::sigmoid_?$|_cell$", r"^aten::tanh_?$|_cell$"
@@ -124,6 +127,11 @@ def _of_loops(
             "several environments by `gymnasium.vector`); where each call needs the one before, "
             "compile it or make fewer."
         )
+    if _are_layers(cpu_ops, own):
+        return (
+            "Its layers compute little each: give them larger batches, or compile the model with "
+            "`torch.compile`, which makes few kernels of many operators."
+        )
     is_written_out = all(having(cpu_ops, gate).any() for gate in _GATES)
     is_recurrent = is_written_out and not having(cpu_ops, _FUSED).any()
     layer = "use a fused layer such as `torch.nn.LSTM`, " if is_recurrent else ""
@@ -142,6 +150,16 @@ def _are_of_the_model(lines: pd.DataFrame, calls: pd.DataFrame) -> bool:
         return True
     made = contained(calls, lines["start_ns"]).sum() >= _MOSTLY * len(lines)
     return bool(made or contained(lines, calls["start_ns"]).sum() >= _MOSTLY * len(calls))
+
+
+def _are_layers(cpu_ops: pd.DataFrame, own: Chosen) -> bool:
+    """Tell whether operators outside of optimizers are no more than layers call once each.
+
+    Each parameter gets its gradient once, however often a loop uses it.
+    """
+    parameters = equal(cpu_ops, "name", GRADIENT).sum()
+    forward = own & called(cpu_ops) & ~equal(cpu_ops, "phase", "backward")
+    return bool(forward.sum() <= _FOR_A_PARAMETER * parameters)
 
 
 def _are_batches(cpu_ops: pd.DataFrame) -> bool:

@@ -229,3 +229,19 @@ def test_on_a_cpu_the_limit_is_one_of_the_process():
         return found.metrics["largest_batch"].value
 
     assert (largest("cpu:0"), largest("cuda:0")) == (4, 8)
+
+
+@pytest.mark.parametrize(
+    ("runs", "what", "reason"),
+    [
+        ([0], "the largest batch that fits", "its batch is not known: a line needs two"),
+        ([4], "the largest batch that fits", "4 is its only batch: a line needs two"),
+        ([4, 8], "the largest batch of zero=none precision=fp32", "4 is its only batch"),
+    ],
+)
+def test_one_batch_gives_no_line_and_an_unknown_one_no_number(runs, what, reason):
+    kinds = ["fp32", "bf16"]
+    peaks = [(asked(batch) | {"precision": kind}, GIB) for batch, kind in zip(runs, kinds)]  # noqa: B905
+    (missing, *_) = fitted(peaks).abstentions
+    assert missing.what == what
+    assert missing.reason.startswith(reason)

@@ -966,6 +966,22 @@ def test_other_short_operators_are_none_of_parameters(ops):
     assert "_foreach" not in match.advice
 
 
+def test_layers_given_inputs_as_large_as_their_weights_are_no_loop_over_parameters():
+    layers = []
+    for at in range(1, 1_400, 2):
+        layers += [
+            op(at, "aten::linear", 0, input_shapes="[[64,64],[64,64],[64]]"),
+            op(at + 1, "aten::addmm", 500, parent=at, input_shapes="[[64],[64,64],[64,64]]"),
+            op(10_000 + at, "AddmmBackward0", forward=at + 1, phase="backward"),
+            op(20_000 + at, "torch::autograd::AccumulateGrad", input_shapes="[[64,64]]"),
+        ]
+    (match,) = found(patterns()["short_operators"], cpu_ops=layers)
+    assert match.advice.startswith("Its layers compute little each: give them larger batches")
+    loop = [row for row in layers if "Accumulate" not in row["name"]] + layers[3:80:4]
+    (match,) = found(patterns()["short_operators"], cpu_ops=loop)
+    assert match.advice.startswith("Put what a loop goes through")
+
+
 @pytest.mark.parametrize(
     ("gates", "is_recurrent"),
     [
