@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from statistics import fmean
@@ -40,6 +41,8 @@ _LOADERS = tuple(
 """Calls in which the workers of a DataLoader are started or ended."""
 _OF_WORKERS = "keep one iterator, or workers with `persistent_workers=True`, not new ones each time"
 _OF_CALLS = "do it less often, or make it cheaper"
+_OF_ROLLOUTS = "let it act in more environments at a time, or make their steps cheaper"
+_ROLLS_OUT = re.compile(r"rollout|(?:^|[._])(?:collect|gather)_\w*(?:experience|trajector|episode)")
 
 _BETWEEN = f"python.{phases.BETWEEN}"
 
@@ -47,9 +50,11 @@ _BETWEEN = f"python.{phases.BETWEEN}"
 def between_steps(steps: Result | None) -> Iterator[Trust]:
     """Yield the check that fails if much of the time passes between steps."""
     if steps and (found := steps.metrics.get(BETWEEN_STEPS)):
+        call = _largest_between(steps).get("call")
+        where = f"mostly in `{call}`" if call else "as in evaluation"
         message = (
-            f"{found.value:.0%} of the time passes between steps, as in evaluation: the step time "
-            "and its causes are of the rest."
+            f"{found.value:.0%} of the time passes between steps, {where}: the step time and its "
+            "causes are of the rest."
         )
         yield Trust(check="between steps", passed=False, message=message)
 
@@ -165,7 +170,7 @@ def _between(steps: Result, step_ns: float) -> Iterator[Action]:
             title=title,
             place=place,
             advice=(
-                f"{what}: {_OF_WORKERS if call in _LOADERS else _OF_CALLS}"
+                f"{what}: {_less_often(call)}"
                 f"{f', most of it in {line}' if line else ''}."
                 f"{'' if place else ' `+tool=py_spy` shows its lines.'}"
             ),
@@ -173,6 +178,13 @@ def _between(steps: Result, step_ns: float) -> Iterator[Action]:
             evidence={TIME_SHARE: found.value, **of_call},
             source="https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
         )
+
+
+def _less_often(call: str) -> str:
+    """Return what to do about a call between steps."""
+    if _ROLLS_OUT.search(call):
+        return _OF_ROLLOUTS
+    return _OF_WORKERS if call in _LOADERS else _OF_CALLS
 
 
 def _largest_between(steps: Result) -> Mapping[str, Any]:

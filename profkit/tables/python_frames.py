@@ -140,7 +140,8 @@ def known_as(frame: str) -> str:
     return ".".join(filter(None, found.groups())).replace("/__init__", "").replace("/", ".")
 
 
-def _is_wrapper(frame: str) -> bool:
+def is_wrapper(frame: str) -> bool:
+    """Say whether a function that a decorator puts around another one has this frame."""
     return _WRAPPER.search(frame) is not None
 
 
@@ -153,7 +154,7 @@ def _climbed(
     Some calls at a time: the rows of all of them take more memory than the table.
     """
     names = python_calls["name"].astype("category").cat
-    wraps = np.array([*map(_is_wrapper, map(str, names.categories)), False])[names.codes.to_numpy()]
+    wraps = np.array([*map(is_wrapper, map(str, names.categories)), False])[names.codes.to_numpy()]
     skipped = np.array([*map(is_foreign, map(str, names.categories)), True])[names.codes.to_numpy()]
     skipped |= (python_calls["kind"] == "module").to_numpy()
     above = _callers(python_calls)

@@ -251,13 +251,13 @@ def test_time_that_passes_between_steps_is_said_first():
     )
 
 
-def _between_steps(share, of_call):
+def _between_steps(share, of_call, call="train.evaluate"):
     """Return the verdict on a run with this share of its time between steps, mostly in one call."""
     metrics = {
         "between_steps_share": Metric(value=share, unit="share", title="Between"),
         "step_time_ns": Metric(value=100e6, unit="ns", title="Step time"),
     }
-    row = {"place": "train.py(25): <module>", "call": "train.evaluate", "share": of_call}
+    row = {"place": "train.py(25): <module>", "call": call, "share": of_call}
     by_call = table(pd.DataFrame([row]), title="Between")
     steps = Result(metrics=metrics, tables={"between_steps_by_call": by_call})
     return judged(causes=causes({"python": 100}), steps=steps, unprofiled=[{"step": 0}])
@@ -274,6 +274,14 @@ def test_where_most_time_passes_between_steps_that_is_the_answer(share, is_most)
     assert action.advice.startswith("`train.evaluate` takes 90% of that: do it less often")
     shown = [gain(action, found) for action in found.actions]
     assert (shown[:1] == ["up to 80% of the time less"]) == is_most
+
+
+def test_what_collects_experience_is_not_to_be_done_less_often():
+    found = _between_steps(0.8, 0.9, call="ppo.on_policy_algorithm.collect_rollouts")
+    assert found.actions[0].advice.startswith(
+        "`ppo.on_policy_algorithm.collect_rollouts` takes 90% of that: let it act in more "
+    )
+    assert "mostly in `ppo.on_policy_algorithm.collect_rollouts`" in found.trust[0].message
 
 
 def test_what_runs_between_steps_is_named_only_where_it_is_much_of_that():

@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from profkit.tables.frame_files import imported_library, is_profkits
-from profkit.tables.python_frames import is_foreign, known_as
+from profkit.tables.python_frames import is_foreign, is_wrapper, known_as
 from profkit.tables.tree_paths import SEPARATOR
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ def calls_apart(there: "pd.Series[Any]", elsewhere: "pd.Series[Any]") -> list[Ca
     for stack, frames, ns in stacks:
         own = [at for at, name in enumerate(frames) if usual[name] < _LESS * shares[name]]
         if own:
-            key = _place_and_call(frames, own[0], functions)
+            first = next((at for at in own if not _is_handler(frames[at])), own[0])
+            key = _place_and_call(frames, first, functions)
             found[key][stack] = ns
             inside[key].update(frames[at] for at in own)
     rows = [
@@ -107,6 +108,11 @@ def calls_apart(there: "pd.Series[Any]", elsewhere: "pd.Series[Any]") -> list[Ca
         for key, times in found.items()
     ]
     return sorted(rows, key=lambda row: -row.spent_ns)
+
+
+def _is_handler(frame: str) -> bool:
+    """Tell whether a library has put a function around one of the program, as around handlers."""
+    return is_wrapper(frame) and not frame.startswith(_WRAPPERS)
 
 
 def _times(by_stack: "pd.Series[Any]") -> list[tuple[str, float]]:

@@ -92,6 +92,16 @@ def test_what_a_library_calls_is_the_function_that_steps_do_not_have_as_well():
     ]
 
 
+def test_a_handler_of_the_program_is_where_it_calls_and_no_function_around_it():
+    """As ignite calls what `trainer.on` decorates."""
+    around = ("train.py(38): main", "ignite/engine/engine.py(9): run")
+    handles = (*around, "ignite/engine/engine.py(3): wrapper", "train.py(34): log")
+    between = [(*handles, "ignite/engine/engine.py(9): run", "train.py(14): forward", 10)]
+    assert by_call(between, [(*around, "train.py(20): step")]) == [
+        ("train.py(34): log", "ignite.engine.engine.run", 1)
+    ]
+
+
 def test_lines_that_train_and_evaluate_are_of_steps():
     forward = ("train.py(20): <module>", LOOP, "net.py(5): forward", "net.py(2): product")
     steps = [forward] * 3 + [("train.py(20): <module>", LOOP, "train.py(2): backward")] * 7
