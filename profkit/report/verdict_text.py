@@ -357,6 +357,7 @@ _IN_SHORT = {
     "variation": "step times vary",
     "sizes": "step times vary with the sizes of tensors",
     "ranks": "ranks were not recorded",
+    "named ranks": "other ranks ran than the command names",
     "late rank": "one step decides which rank is late",
     "clocks": "the clocks of the ranks differ",
     "ends": "ends of collectives differ",

@@ -99,6 +99,10 @@ CASES = {
     ),
     "odd times": (noted("1,005 events end before they begin and count as 0 ns long."), ()),
     "ranks": ({"collectives": schema.frame("collectives", [{"group_size": 8}])}, ()),
+    "named ranks": (
+        {"recordings": {"x": Recording(warnings=("The command names 2 ranks, and 1 ran; so.",))}},
+        (),
+    ),
     "clocks": ({"matched": matched(1000, 5 * MS)}, WAITING),
     "ends": ({"matched": matched(1000, 5 * MS), "is_one_host": True}, WAITING),
     "machine": ({"recordings": {"x": Recording(warnings=("other processes took 20 %",))}}, ()),

@@ -33,6 +33,7 @@ _THINNED = re.compile(r"runtime calls? (?:is|are) in the file")
 _WITHOUT_WORK = re.compile(r"([\d,]+) of ([\d,]+) launches have no work on a device")
 _OF_ROWS = ("overlaps", "odd times")
 _RANKS = re.compile(r"Rank \d+ of (\d+);")
+_OTHER_RANKS = re.compile(r"The command names [\d,]+ ranks?, and [\d,]+ ran")
 _COUNT = re.compile(r"[\d,]+")
 _FEW_ROWS = 0.01
 _BUSY = re.compile(r"other processes|other virtual machines|clock")
@@ -191,6 +192,9 @@ def _of_ranks(seen: Seen) -> Iterator[Trust]:
         )
     else:
         yield Trust(check="one rank", passed=True, message="1 rank recorded.")
+    warned = (warning for one in seen.recordings.values() for warning in one.warnings)
+    if named := next(filter(_OTHER_RANKS.match, warned), ""):
+        yield Trust(check="named ranks", passed=False, message=named)
     yield from _of_clocks(seen)
 
 
