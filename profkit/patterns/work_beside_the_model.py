@@ -116,9 +116,11 @@ def _mostly_in(python_calls: pd.DataFrame, at_place: Chosen) -> str:
     """
     inside = within(python_calls, python_calls[at_place])
     called = called_functions(python_calls)[inside]
-    packages = [str(name).partition(".")[0] if "." in str(name) else "" for name in called]
-    for names in (called, np.array(packages, dtype=object)):
-        time_ns = python_calls[CHARGED][inside].groupby(names).sum()
+    # Parts of lines that have no name are the program's own.
+    names = [str(name) if "<" not in str(name) else "" for name in called]
+    packages = [name.partition(".")[0] if "." in name else "" for name in names]
+    for of_calls in (called, np.array(packages, dtype=object)):
+        time_ns = python_calls[CHARGED][inside].groupby(of_calls).sum()
         most = str(time_ns.idxmax())
         is_named = time_ns[most] > _MOSTLY * time_ns.sum() and "<" not in most
         if is_named and most != "torch" and not most.startswith(_OF_TRAINING):
