@@ -37,11 +37,15 @@ def compared_sides(args: argparse.Namespace, command: Sequence[str]) -> Comparis
     if args.revisions is None:
         return _compared(args, *sides_of_words(args, command))
     names = args.revisions.split(",")
-    with worktrees(*map(revision, names)) as folders:
-        return _compared(args, *sides_of_words(args, command, folders))
+    revisions = [*map(revision, names)]
+    one, other = (f"{name} ({of.short})" for name, of in zip(names, revisions, strict=True))
+    with worktrees(*revisions) as folders:
+        return _compared(args, *sides_of_words(args, command, folders), labels=(one, other))
 
 
-def _compared(args: argparse.Namespace, sides: Sides, wanted: int) -> Comparison:
+def _compared(
+    args: argparse.Namespace, sides: Sides, wanted: int, labels: tuple[str, str] | None = None
+) -> Comparison:
     is_auto = wanted == AUTO
     # What ends where the interval is narrow ends sooner where the spread happens to look small.
     confidence = STOPPED_CONFIDENCE if is_auto else _CONFIDENCE
@@ -68,7 +72,9 @@ def _compared(args: argparse.Namespace, sides: Sides, wanted: int) -> Comparison
     if unexplained:
         found = replace(found, why=explained_of(unexplained, before, after))
         draw(args.flame_graph, before, after)
-    found = replace(found, pairing=pairing)
+    # The folder of a revision says nothing of it.
+    told = [one for one in found.found if labels is None or one.key != "launcher.cwd"]
+    found = replace(found, pairing=pairing, labels=labels, found=tuple(told))
     keep(pairing.name, found)
     if not run.make(dag, [str(REPORT)], args):
         raise ProfkitError("the report could not be made", hint="see above")

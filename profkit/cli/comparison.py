@@ -40,6 +40,9 @@ class Comparison:
     pairing: Pairing | None = None
     """How they were captured in pairs; None for runs that were not."""
 
+    labels: tuple[str, str] | None = None
+    """What a user calls the two, as revisions; None where that is the name of the run."""
+
     @property
     def decisive(self) -> tuple[Difference, ...]:
         """Differences in spite of which a comparison means nothing."""
@@ -91,9 +94,10 @@ def text(comparison: Comparison) -> Iterator[str]:
     """Yield what was found, in about 15 lines."""
     before, after = comparison.before, comparison.after
     noun = "repeat" if comparison.pairing is None else "pair"
-    for letter, run in (("A", before), ("B", after)):
+    labels = comparison.labels or (before.name, after.name)
+    for letter, label, run in zip("AB", labels, (before, after), strict=True):
         when = local_time(min(run.began.values(), default=""))
-        yield f"{letter}  {run.name}  {counted(len(run.began), noun)}  {when}".rstrip()
+        yield f"{letter}  {label}  {counted(len(run.began), noun)}  {when}".rstrip()
     decisive = comparison.decisive
     if decisive:
         yield f"not comparable: {_listed(decisive)}"

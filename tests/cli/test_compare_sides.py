@@ -1,7 +1,9 @@
 """Two sides that are captured in pairs to be compared; what captures is tested elsewhere."""
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 from profkit.cli import compare_sides, main
 from profkit.cli.captured_pairs import CapturedPairs, sides_without_tools
 from profkit.cli.compare import _parser
-from profkit.cli.measured_run import measured
+from profkit.cli.measured_run import Difference, measured
 from profkit.cli.run_folders import run_named
 from profkit.core.errors import ConfigError, InputError
 from profkit.core.job_record import NOTHING
@@ -167,6 +169,25 @@ def test_pairs_are_timed_without_tools_and_other_analyses():
     found = sides_without_tools(Sides(common=common, a=("batch=4", "toolset=full"), coin=2))
     assert found.common == ("steps=9", common[-1], "tool=[]", "analysis=[steps]")
     assert (found.a, found.coin) == (("batch=4",), 2)
+
+
+def test_revisions_go_by_what_the_user_calls_them(captures, capsys, monkeypatch):
+    captures(100 * STEADY, 110 * STEADY[::-1])
+    short = {"main": "a1b2c3", "fast": "d4e5f6"}
+    monkeypatch.setattr(compare_sides, "revision", lambda name: SimpleNamespace(short=short[name]))
+    folders = nullcontext([Path("one"), Path("two")])
+    monkeypatch.setattr(compare_sides, "worktrees", lambda *_: folders)
+    differ = compare_sides.compared_runs
+
+    def in_folders(*runs, **given):
+        folder = Difference(key="launcher.cwd", before="one", after="two")
+        return replace(differ(*runs, **given), found=(folder,))
+
+    monkeypatch.setattr(compare_sides, "compared_runs", in_folders)
+    assert main(["compare", "--revisions", "main,fast", "--", "python", "train.py"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("  ")[1] for line in lines[:2]] == ["main (a1b2c3)", "fast (d4e5f6)"]
+    assert not any("launcher.cwd" in line for line in lines)
 
 
 def test_revisions_are_two(capsys):

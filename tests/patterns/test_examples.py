@@ -212,7 +212,7 @@ def test_what_is_work_of_training_is_not_named_as_beside_it():
 
 
 def test_a_part_of_a_line_that_has_no_name_is_no_package_beside_the_model():
-    name = "/tmp/ipykernel_7/36.py(8)"
+    name = "/home/user/ipykernel_7/36.py(8)"
     rows = [python(0, 9, f"{name}: batches"), python(1, 8, f"{name}: <genexpr>")]
     rows = [{"call": at, "caller": at - 1, **row} for at, row in enumerate(rows)]
     calls = frame("python_calls", rows).assign(charged_ns=[1, 7])
