@@ -30,11 +30,11 @@ def of_parameters(cpu_ops: pd.DataFrame) -> Chosen:
     """
     gradients = cpu_ops["input_shapes"][equal(cpu_ops, "name", GRADIENT)].astype(object).unique()
     sizes = {tuple(shape(str(text))) for text in gradients} - {()}
-    apart = ~equal(cpu_ops, "phase", "backward") & ~_differentiated(cpu_ops)
+    apart = ~equal(cpu_ops, "phase", "backward") & ~differentiated(cpu_ops)
     return apart & fitting(cpu_ops, "input_shapes", lambda text: tuple(shape(text)) in sizes)
 
 
-def _differentiated(cpu_ops: pd.DataFrame) -> Chosen:
+def differentiated(cpu_ops: pd.DataFrame) -> Chosen:
     """Choose operators that gradients are computed of, with those around and inside of them."""
     of_torch = having(cpu_ops, "^aten::")
     chosen = found = of_torch & cpu_ops["op"].isin(cpu_ops["forward"]).to_numpy(bool)
