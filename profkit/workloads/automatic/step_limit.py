@@ -11,6 +11,14 @@ from typing import NoReturn
 _LONG = 10
 """How many times as long as they have to last at least half of the steps are enough."""
 
+_SCRIPT = "profkit.workloads.script"
+_RUNNERS = {
+    "unittest.case": "unittest",
+    "_pytest.python": "pytest",
+    "_pytest.fixtures": "pytest",
+}
+"""Modules whose functions call tests, and what they are of."""
+
 
 class StepLimit:
     """Ends the script after its step number `steps`, and not before `least_s` seconds of steps.
@@ -74,14 +82,14 @@ class StepLimit:
 
 def end_script(status: int = 0) -> NoReturn:
     """Raise what ends the script; what runs tests would take an exit for a test that failed."""
-    if _is_called_by("unittest.case"):
+    runner = _test_runner()
+    if runner == "pytest":
+        sys.modules["pytest"].exit("profkit has recorded enough", returncode=status)
+    if runner == "unittest":
         atexit._run_exitfuncs()  # noqa: SLF001 - there is no other way to have them run
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
-    pytest = sys.modules.get("pytest")
-    if pytest is not None and "PYTEST_CURRENT_TEST" in os.environ:
-        pytest.exit("profkit has recorded enough", returncode=status)
     # Scripts catch errors of their own, and hardly ever this.
     raise SystemExit(status)
 
@@ -92,9 +100,12 @@ def ends_script(error: Exception) -> bool:
     return pytest is not None and isinstance(error, pytest.exit.Exception)
 
 
-def _is_called_by(module: str) -> bool:
-    """Tell whether code of a module is on the stack."""
+def _test_runner() -> str:
+    """Return what runs tests in the script and has called this, "" for nothing."""
     frame = inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__name__") != module:
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__"))
+        if module in _RUNNERS or module == _SCRIPT:
+            return _RUNNERS.get(module, "")
         frame = frame.f_back
-    return frame is not None
+    return ""
