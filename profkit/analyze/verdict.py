@@ -184,17 +184,15 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
     unprofiled = others.unprofiled
     beside = beside_steps(unprofiled, memory_grows=others.memory_grows)
     rank = next(row["rank"] for row in table_rows(causes, "ranks") if row["decisive"] == "true")
-    rows, overhead_ms = without_profiler(
-        _late_rank.of_stages(table_rows(causes, "causes"), rank), rank
-    )
+    of_ranks = _late_rank.of_stages(table_rows(causes, "causes"), rank)
+    rows, overhead_ms = without_profiler(of_ranks, rank)
     traced_ms = causes.metrics["step_ms"].value - overhead_ms
     mine = [cause_of(row, traced_ms) for row in rows if row["rank"] == rank]
     mine = _late_rank.with_late_rank(mine, rows, rank, others.ranks)
     matches = table_rows(causes, "matches")
     known = time_in_some_steps(matches)
     checks = with_known_variation(_checks(causes, others, known, mine), matches)
-    silent = {silenced for check in checks for silenced in check.silences}
-    spoken = [cause for cause in mine if silent.isdisjoint(names.parts_of(cause.id))]
+    spoken = _spoken(mine, checks)
     typical = {row["id"]: row["median_ms"] for row in rows if row["rank"] == rank}
     failed = {check.check for check in checks if not check.passed}
     found = with_known_causes(fitting(matches, failed, mine), mine)
@@ -205,9 +203,8 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
         mine, worth = named(mine), [*in_general(worth, mine)]
     spread = [action for action in worth if action.in_steps]
     said = frozenset(cause.id for cause in spoken)
-    limiter = _limiter(mine, said, typical, spread, config)
+    limiter = _of_most(worth, _limiter(mine, said, typical, spread, config), traced_ms)
     is_typical = limiter is _limiter(mine, said, typical, (), config)
-    limiter = _of_most(worth, limiter, traced_ms)
     chosen = after_waits(in_order(worth, limiter), limiter, mine)[: config.actions]
     if MACHINE not in failed:
         on_gpu = any(cause.id.startswith("gpu_") for cause in mine)
@@ -258,6 +255,12 @@ def _checks(causes: Result, others: _Others, known: float, mine: Sequence[Cause]
         *traced,
         *of_late_rank(mine),
     ]
+
+
+def _spoken(mine: Sequence[Cause], checks: Iterable[Trust]) -> list[Cause]:
+    """Return the causes that no check silences."""
+    silent = {silenced for check in checks for silenced in check.silences}
+    return [cause for cause in mine if silent.isdisjoint(names.parts_of(cause.id))]
 
 
 def _limiter(
