@@ -3,9 +3,9 @@
 from tests.patterns.recorded import op
 
 FROZEN = [
-    op(1, "aten::conv2d", 40_000, input_shapes="[[8,3,32,32],[64,3,3,3],[64]]"),
-    op(2, "aten::relu_", 5_000),
-    op(3, "aten::conv2d", 40_000, input_shapes="[[8,64,32,32],[64,64,3,3],[64]]"),
+    op(1, "aten::conv2d", 400_000, input_shapes="[[8,3,32,32],[64,3,3,3],[64]]"),
+    op(2, "aten::relu_", 50_000),
+    op(3, "aten::conv2d", 400_000, input_shapes="[[8,64,32,32],[64,64,3,3],[64]]"),
 ]
 HEAD = [
     op(4, "aten::linear", 0, input_shapes="[[8,64],[10,64],[10]]"),
@@ -16,7 +16,7 @@ HEAD = [
 OPTIMIZER = op(8, "Optimizer.step#SGD.step") | {"kind": "annotation", "end_ns": 2_000_000}
 
 FOUND = {"cpu_ops": [*FROZEN, *HEAD]}
-EXPECTED = ("cpu_operators.aten::conv2d", 85_000, "2 layers per step get no gradient")
+EXPECTED = ("cpu_operators.aten::conv2d", 850_000, "2 layers per step get no gradient")
 PASSED = {
     "inference": {"cpu_ops": FROZEN},
     "an average of the model that is trained": {
