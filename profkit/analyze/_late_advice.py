@@ -53,10 +53,7 @@ def remedy(cause: str) -> str:
     return next((text for part, text in _REMEDIES if part in cause.split(".")), "")
 
 
-_SAME = (
-    ", with the same FLOPs as others, as where its cores or GPU are slower or other programs have "
-    "them"
-)
+_SAME = " Its FLOPs are those of others: its cores or GPU may be slower, or shared."
 
 
 def late_rank(waiting: Cause) -> int | None:
@@ -99,7 +96,7 @@ def late_advice(cause: Cause) -> str:
                 f"with longer sequences, larger batches or more layers; {did}."
             )
         is_same = did[:1].isdigit() and cause.evidence.get("is_same_work")
-        first = f"Fix {late} first{f': {did}' if did else ''}{_SAME if is_same else ''}."
+        first = f"Fix {late} first{f': {did}' if did else ''}.{_SAME if is_same else ''}"
         if host := cause.evidence.get("late_host"):
             return f"{first} Host {host}: {cause.evidence['late_ranks_of_host']}."
         return " ".join(filter(None, (first, str(cause.evidence.get(REMEDY, "")))))

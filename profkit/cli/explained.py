@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -214,9 +213,8 @@ def _of_time(found: Waterfall) -> Iterator[str]:
         yield f"  {unknown}"
         return
     likely = found.likely()
-    causes = (bar for bar in found.largest(len(found.bars)) if bar.id != OVERHEAD)
-    known = [*islice(causes, _BARS)]
-    bars = sorted((*known, *likely), key=lambda bar: -abs(bar.difference_ms))
+    known = [bar for bar in found.largest(len(found.bars)) if bar.id != OVERHEAD]
+    bars = sorted((*known[:_BARS], *likely), key=lambda bar: -abs(bar.difference_ms))
     if not bars:
         is_large = abs(found.difference_ms) > _LARGE * max(found.before_ms, found.after_ms)
         why = ": traced steps vary too much to tell which; repeat on an idle machine"

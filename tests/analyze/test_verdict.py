@@ -609,7 +609,7 @@ def test_ranks_that_come_nearly_last_are_late_as_well(waits_ms, place):
         (
             (1e9, 1.01e9),
             40,
-            "Fix rank 1 first: 39 ms more GPU computing than rank 0, with the same",
+            "Fix rank 1 first: 39 ms more GPU computing than rank 0. Its FLOPs are those of others",
         ),
         ((0.0, 1e9), 40, "Fix rank 1 first"),
     ],
