@@ -3,7 +3,7 @@
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -13,10 +13,11 @@ from pydantic import PositiveInt
 from profkit.analyze._difference_findings import Difference, checked, finding, times_larger
 from profkit.analyze._difference_graph import differences
 from profkit.analyze.base import Behaviour, ByRun, Columns, Mapped, analysis
+from profkit.analyze.shared.drawn_waterfalls import CHART, Drawn, numbers, waterfall_tables
 from profkit.analyze.shared.matched_parts import matched
 from profkit.analyze.shared.paired_parts import paired_parts
 from profkit.analyze.shared.representative_ranks import left_out, representative
-from profkit.analyze.shared.waterfall import Bar, waterfall_of
+from profkit.analyze.shared.waterfall import waterfall_of
 from profkit.core.result import Abstention, Chart, Result, Table, table
 from profkit.core.settings import Settings
 from profkit.core.step_time import unprofiled_mean
@@ -263,80 +264,29 @@ def _difference(
     return Difference(label=side.label, parts=parts, why=waterfall_of(parts), matched=pairs)
 
 
-def _numbers(bar: Bar) -> dict[str, Any]:
-    """Return the columns that tell of a bar."""
-    ends = bar.interval
-    return {
-        "difference_ms": bar.difference_ms,
-        "low_ms": ends.low if ends else None,
-        "high_ms": ends.high if ends else None,
-        "before_ms": bar.before_ms,
-        "after_ms": bar.after_ms,
-    }
-
-
 def _tables(base: str, found: list[Difference], config: Config) -> dict[str, Table]:
     if not found:
         return {}
     note = f"Per traced step, against {base}; without an interval where there is one capture."
-    bars = [
-        {"compared": one.label, "cause": bar.title}
-        | _numbers(bar)
-        | {"change": bar.change, "module": bar.module, "id": bar.id}
-        for one in found
-        for bar in one.why.bars
-    ]
+    drawn = [Drawn(before=base, after=one.label, compared=one.label, why=one.why) for one in found]
     pairs = [
         {"compared": one.label, "change": match.change, "module": match.module}
         | {"before": " + ".join(match.before), "after": " + ".join(match.after)}
-        | _numbers(match.bar)
+        | numbers(match.bar)
         for one in found
         for match in one.matched[: config.max_rows]
     ]
     return {
-        "bars": table(
-            pd.DataFrame(bars),
-            title="Why the step time differs",
-            note=note,
-            # The bars of several differences add up to nothing.
-            sums=("difference_ms", "before_ms", "after_ms") if len(found) == 1 else (),
-        ),
-        "steps": table(
-            pd.concat([_falls(base, one) for one in found]),
-            title="From one step time to the other",
-        ),
+        **waterfall_tables(drawn, note),
         "matched": table(
             pd.DataFrame(pairs), title="Operators matched along the module tree", note=note
         ),
     }
 
 
-def _falls(base: str, one: Difference) -> pd.DataFrame:
-    """Return where each bar of a waterfall starts and ends, between the two step times."""
-    bars = one.why.bars
-    ends = one.why.before_ms + np.cumsum([0.0, *(bar.difference_ms for bar in bars)])
-    rows = [(base, 0.0, ends[0], "step time")]
-    rows += [
-        (bar.title, start, end, "more" if end > start else "less")
-        for bar, start, end in zip(bars, ends, ends[1:], strict=False)
-    ]
-    rows.append((one.label, 0.0, ends[-1], "step time"))
-    falls = pd.DataFrame(rows, columns=["cause", "from_ms", "to_ms", "direction"])
-    return falls.assign(compared=one.label, difference_ms=falls["to_ms"] - falls["from_ms"])
-
-
 def _charts(found: list[Difference]) -> Iterator[Chart]:
     if found:
-        yield Chart(
-            kind="waterfall",
-            title="Why the step time differs",
-            table="steps",
-            x="cause",
-            y=("from_ms", "to_ms"),
-            color="direction",
-            choose="compared",
-            horizontal=True,
-        )
+        yield CHART
     yield Chart(
         kind="bar",
         title="Largest changes of time by name",

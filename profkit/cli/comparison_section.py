@@ -1,8 +1,9 @@
 """A comparison as a section of the report."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from typing import Any
 
 import pandas as pd
 
@@ -19,9 +20,7 @@ def section(comparison: Comparison) -> Result:
     if comparison.why.step_time is not None:
         tables["why"] = _why(comparison.why.step_time)
     if comparison.why.in_some_steps:
-        rows = pd.DataFrame(map(asdict, comparison.why.in_some_steps))
-        title = "Work in some steps only, mean over all steps"
-        tables["in_some_steps"] = table(rows, title=title)
+        tables["in_some_steps"] = in_some_steps(map(asdict, comparison.why.in_some_steps))
     decisive = ", ".join(map(str, comparison.decisive))
     reasons = [decisive] if decisive else []
     return Result(
@@ -32,6 +31,11 @@ def section(comparison: Comparison) -> Result:
             for reason in (*reasons, *notes(comparison.before, comparison.after))
         ),
     )
+
+
+def in_some_steps(rows: Iterable[dict[str, Any]]) -> Table:
+    """Return the table of `DoneInSomeSteps`."""
+    return table(pd.DataFrame(rows), title="Work in some steps only, mean over all steps")
 
 
 def _findings(comparison: Comparison) -> Iterator[Finding]:

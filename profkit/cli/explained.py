@@ -209,8 +209,8 @@ def _of_time(found: Waterfall) -> Iterator[str]:
             f"  no steps are marked: B recorded {found.work:.3g} times the calls of A, "
             "and its times are divided by that"
         )
-    if unknown := _unknown(found):
-        yield f"  {unknown}"
+    if reason := unknown(found):
+        yield f"  {reason}"
         return
     likely = found.likely()
     known = [bar for bar in found.largest(len(found.bars)) if bar.id != OVERHEAD]
@@ -230,7 +230,7 @@ def _of_time(found: Waterfall) -> Iterator[str]:
         yield f"  the CPU takes {after} ms instead of {before} ms to launch the {work}"
 
 
-def _unknown(found: Waterfall) -> str:
+def unknown(found: Waterfall) -> str:
     """Return why the causes say nothing of a difference, "" if they do."""
     if found.pairs <= 1 and abs(found.difference_ms) < _CHANCE * found.before_ms:
         return "so little may be chance in one capture of each: repeats=6 tells whether it is"

@@ -25,6 +25,7 @@ from profkit.core.saved_results import saved_results
 from profkit.core.settings import nearest
 
 _ROWS = 20
+_RESULTS = "analyze"
 
 
 def main(argv: Sequence[str]) -> None:
@@ -36,16 +37,17 @@ def main(argv: Sequence[str]) -> None:
     )
     parser.add_argument("run", nargs="?", default="", help="name of a run, or how it begins")
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
-    parser.add_argument("--runs", type=Path, nargs="*", help=argparse.SUPPRESS)
+    parser.add_argument("--made-of", type=Path, nargs="*", default=(), help=argparse.SUPPRESS)
     parser.add_argument("--attempt", type=int, default=1, help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
     if args.out:
-        runs = [RunFolder(folder) for folder in args.runs or ()]
+        results = [path for path in args.made_of if path.parent.name == _RESULTS]
+        runs = [RunFolder(folder) for folder in dict.fromkeys(path.parents[1] for path in results)]
         names = {run.name for run in runs}
         kept = {name: one for name, one in series_of(_saved(runs)).items() if one[0].run in names}
         args.out.parent.mkdir(parents=True, exist_ok=True)
-        result.write(args.out, document(kept, _files(runs), args.attempt))
+        result.write(args.out, document(kept, args.made_of, args.attempt))
         return
     found = {
         name: one
@@ -80,11 +82,6 @@ def _saved(runs: Sequence[RunFolder]) -> list[Saved]:
     # Of one that was saved under several names, the first of them.
     by_start = {(one.run, one.began): one for one in reversed([*saved, *now])}
     return [*by_start.values()]
-
-
-def _files(runs: Sequence[RunFolder]) -> list[Path]:
-    steps = [run.path / "analyze" / "steps.json" for run in runs]
-    return [*steps, *saved_results()]
 
 
 def _text(name: str, one: Series) -> Iterator[str]:

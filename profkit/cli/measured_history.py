@@ -11,6 +11,7 @@ import pandas as pd
 
 from profkit.analyze.shared.change_points import FENCED_BELOW, FEWEST, change_points
 from profkit.cli.measured_run import METRICS, MeasuredRun, differences, step_times_ns
+from profkit.cli.newest_change import NewestChange, section
 from profkit.core.checksums import sha256
 from profkit.core.fingerprint import HISTORY_CODE, provenance
 from profkit.core.result import Abstention, Chart, Document, Finding, Result, Severity, table
@@ -71,7 +72,7 @@ def _comparable(one: Saved, other: Saved) -> bool:
 
 
 def history(series: Mapping[str, Series]) -> Result:
-    """Return the points of all series, and their changes where there are enough to find any."""
+    """Return the points of all series, why the last differs, and changes where enough are there."""
     if not series:
         return Result.abstain("changes over saved results", "no run here has step times")
     points = pd.DataFrame(
@@ -89,6 +90,7 @@ def history(series: Mapping[str, Series]) -> Result:
         ]
     )
     changes = changes_of(series)
+    newest = section([*_newest(series)])
     tables = {"points": table(_in_time(points), title="Saved results")}
     if any(len(results) >= FEWEST for results in series.values()):
         tables["changes"] = table(
@@ -98,9 +100,13 @@ def history(series: Mapping[str, Series]) -> Result:
             f"than {FENCED_BELOW} results.",
         )
     return Result(
-        findings=tuple(_finding(row) for row in changes if row["metric"] == "step_time"),
-        tables=tables,
+        findings=(
+            *newest.findings,
+            *(_finding(row) for row in changes if row["metric"] == "step_time"),
+        ),
+        tables={**newest.tables, **tables},
         charts=(
+            *newest.charts,
             Chart(
                 kind="line",
                 title="Step time over saved results",
@@ -110,8 +116,18 @@ def history(series: Mapping[str, Series]) -> Result:
                 color="series",
             ),
         ),
-        abstentions=tuple(_short(series)),
+        abstentions=(*newest.abstentions, *_short(series)),
     )
+
+
+def _newest(series: Mapping[str, Series]) -> Iterator[NewestChange]:
+    """Yield how the newest result of each series differs from the one before it."""
+    for name, results in series.items():
+        if len(results) > 1:
+            before, now = results[-2:]
+            yield NewestChange(
+                series=name, saved_as=before.name, before=before.measured, now=now.measured
+            )
 
 
 def _in_time(points: pd.DataFrame) -> pd.DataFrame:

@@ -8,6 +8,8 @@ BASELINES = Path("results/baselines")
 COMPARISONS = Path("results/comparisons")
 """Folder of comparisons of two sides that were captured in pairs."""
 
+COMPARED = ("steps", "energy", "causes", "memory_peak")
+"""Analyses whose results say by how much two runs differ, and why."""
 
 BEFORE = "before-"
 """How the name begins of a run's result of the time before its program changed."""

@@ -16,7 +16,7 @@ from profkit.core import run_settings
 from profkit.core.atomic_write import write_atomically
 from profkit.core.capture_record import imported_files
 from profkit.core.fingerprint import HISTORY_CODE, fingerprint
-from profkit.core.saved_results import comparison_file, saved_results
+from profkit.core.saved_results import COMPARED, comparison_file, saved_results
 from profkit.dag import snakemake_locks
 from profkit.dag.attempts import (
     Attempts,
@@ -308,9 +308,14 @@ class Dag:
     def history_inputs(self) -> list[str]:
         """Return what the history of the runs is made of; nothing if no result is saved."""
         saved = [str(path) for path in saved_results()]
-        timed = [run for run in self.plan.runs if "steps" in run.analyses]
-        steps = [f"results/runs/{run.name}/analyze/steps.json" for run in timed]
-        return [*steps, *saved] if steps and saved else []
+        results = [
+            f"results/runs/{run.name}/analyze/{name}.json"
+            for run in self.plan.runs
+            if "steps" in run.analyses
+            for name in COMPARED
+            if name in run.analyses
+        ]
+        return [*results, *saved] if results and saved else []
 
     def history_code(self) -> str:
         """Return the fingerprint of the code behind the history."""
@@ -372,12 +377,6 @@ def result_flags(wildcards: Any, input: Any) -> list[str]:  # noqa: A002 - Snake
     del wildcards
     results = ["--results", *input.results] if input.results else []
     return [*results, *(["--maps", *input.maps] if input.maps else [])]
-
-
-def run_folders(wildcards: Any, input: Any) -> list[str]:  # noqa: A002 - Snakemake's name
-    """Return the folders of the runs whose step times are among the inputs."""
-    del wildcards
-    return [path.removesuffix("/analyze/steps.json") for path in input if "/analyze/" in path]
 
 
 def read_flags(wildcards: Any, input: Any) -> list[str]:  # noqa: A002 - Snakemake's name

@@ -5,9 +5,10 @@ import json
 import pytest
 
 from profkit.cli import main
-from profkit.cli.measured_run import MeasuredRun, step_times_ns
+from profkit.cli.measured_run import EXPLAINING, MeasuredRun, step_times_ns
 from profkit.core import result
 from profkit.core.result import Metric
+from profkit.core.saved_results import COMPARED
 from profkit.core.step_time import step_time_title
 from tests.cli.measured_runs import MACHINE, STEADY, leave_run
 
@@ -63,26 +64,61 @@ def test_the_result_for_the_report_has_the_runs_asked_for(folder):
     saved_series(folder)
     leave_run(folder, "other", 100 * STEADY)
     leave_run(folder, "train", 110 * STEADY, day=20)
-    runs = ["--runs", "results/runs/train"]
+    runs = ["--made-of", "results/runs/train/analyze/steps.json"]
     assert main(["history", *runs, "--out", "results/selection/analyze/history.json"]) == 0
     document = result.read(folder / "results/selection/analyze/history.json")
     points = document.result.tables["points"].records()
     assert {row["series"] for row in points} == {"train"}
     assert points[-1]["result"] == "(now)"
     assert "results/runs/train/analyze/steps.json" in document.provenance.inputs
-    assert [finding.evidence["began"][:10] for finding in document.result.findings] == [
-        "2026-01-10"
-    ]
+    changes = [one for one in document.result.findings if "began" in one.evidence]
+    assert [one.evidence["began"][:10] for one in changes] == ["2026-01-10"]
+
+
+def test_the_newest_result_says_why_it_differs_from_the_one_before(folder):
+    save(folder, "before-train", 100, 1, causes={"python": 70 * STEADY, "data": 30 * STEADY})
+    causes = {"python": 70 * STEADY, "data": 10 * STEADY}
+    leave_run(folder, "train", 80 * STEADY, day=2, script="b", causes=causes)
+    made_of = [f"results/runs/train/analyze/{name}.json" for name in ("steps", "causes")]
+    assert main(["history", "--made-of", *made_of, "--out", "history.json"]) == 0
+    document = result.read(folder / "history.json")
+    assert [*document.provenance.inputs] == made_of
+    found = document.result
+    said = found.findings[0].message
+    assert said.startswith("train, since before-train: step time 100 ms to 80 ms, faster, -20.0%")
+    [row] = found.tables["newest"].records()
+    assert (row["metric"], row["before"], row["now"]) == ("step time", "100 ms", "80 ms")
+    bars = {row["id"]: row["difference_ms"] for row in found.tables["bars"].records()}
+    assert bars["data"] == pytest.approx(-20, rel=0.01)
+    ends = [(row["cause"], row["to_ms"]) for row in found.tables["steps"].records()]
+    assert [name for name, _ in ends[:: len(ends) - 1]] == ["before-train", "now"]
+    assert ends[-1][1] == pytest.approx(80, rel=0.01)
+    assert [chart.kind for chart in found.charts] == ["waterfall", "line"]
+
+
+def test_a_difference_that_traced_steps_do_not_have_is_not_explained(folder):
+    save(folder, "before-train", 100, 1, causes={"python": 70 * STEADY})
+    leave_run(folder, "train", 200 * STEADY, day=2, causes={"python": 60 * STEADY})
+    made_of = ["results/runs/train/analyze/steps.json"]
+    assert main(["history", "--made-of", *made_of, "--out", "history.json"]) == 0
+    found = result.read(folder / "history.json").result
+    assert [*found.tables] == ["newest", "points"]
+    why = {one.what: one.reason for one in found.abstentions}
+    assert "traced steps took 70 and 60 ms" in why["why train differs from before-train"]
+
+
+def test_the_history_reads_every_result_that_a_comparison_does():
+    assert {"steps", "energy", *EXPLAINING} == set(COMPARED)
 
 
 def test_too_few_results_leave_no_empty_table_of_changes(folder, capsys):
     for day in range(1, 4):
         save(folder, f"v{day}", 100, day)
     leave_run(folder, "train", 100 * STEADY, day=20)
-    runs = ["--runs", "results/runs/train"]
+    runs = ["--made-of", "results/runs/train/analyze/steps.json"]
     assert main(["history", *runs, "--out", "results/selection/analyze/history.json"]) == 0
     made = result.read(folder / "results/selection/analyze/history.json").result
-    assert [*made.tables] == ["points"]
+    assert [*made.tables] == ["newest", "points"]
     assert "it takes 6 results, not 4" in made.abstentions[0].reason
     capsys.readouterr()
     assert main(["history", "--json"]) == 0
@@ -98,7 +134,8 @@ def test_a_run_without_step_times_leaves_the_others_their_history(folder):
     saved_series(folder)
     leave_run(folder, "train", [])
     leave_run(folder, "failed", [])
-    runs = ["--runs", "results/runs/train", "results/runs/failed"]
+    results = [f"results/runs/{run}/analyze/steps.json" for run in ("train", "failed")]
+    runs = ["--made-of", *results]
     assert main(["history", *runs, "--out", "history.json"]) == 0
     points = result.read(folder / "history.json").result.tables["points"].records()
     assert [row["result"] for row in points] == [f"v{day}" for day in range(1, 15)]
@@ -107,7 +144,8 @@ def test_a_run_without_step_times_leaves_the_others_their_history(folder):
 def test_of_runs_without_step_times_alone_the_report_says_so(folder):
     saved_series(folder)
     leave_run(folder, "failed", [])
-    assert main(["history", "--runs", "results/runs/failed", "--out", "history.json"]) == 0
+    made_of = ["--made-of", "results/runs/failed/analyze/steps.json"]
+    assert main(["history", *made_of, "--out", "history.json"]) == 0
     found = result.read(folder / "history.json").result
     assert (found.charts, found.tables) == ((), {})
     assert [one.reason for one in found.abstentions] == ["no run here has step times"]

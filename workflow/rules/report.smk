@@ -13,9 +13,8 @@ if dag.history_inputs():
         params:
             code=dag.history_code(),
             attempt=dag.history_attempt(),
-            runs=workflow_dag.run_folders,
         shell:
-            "profkit history --runs {params.runs} --attempt {params.attempt} --out {output}"
+            "profkit history --made-of {input} --attempt {params.attempt} --out {output}"
             " > {log} 2>&1 && (test -e {output} || exit 125)"
             " || profkit failed analyze history --status $? --log {log}"
             " --attempt {params.attempt} --out {output}"
