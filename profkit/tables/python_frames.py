@@ -34,7 +34,9 @@ _LIBRARIES = frozenset({
 changed, and their lines say which layer it was."""
 _AROUND_MODELS = re.compile(
     r"(?:.*/(?:site|dist)-packages/)?(?:transformers/(?!models/)|diffusers/(?:utils|hooks|loaders)/"
-    r"|trl/trainer/|torchvision/(?:datasets|transforms)/|torchaudio/(?:datasets|transforms)/)"
+    r"|trl/trainer/|(?:torchvision|torchaudio)/(?:datasets|transforms)/|torch_geometric/(?!nn/)"
+    r"|timm/(?!models/|layers/)|sentence_transformers/(?!models/)|stable_baselines3/(?!common/torch)"
+    r"|fastai/(?!layers|vision/models|text/models)|(?:IPython|ipykernel|optuna|skorch)/)"
 )
 """What packages that hold models have around these: trainers, generation, data."""
 _SITE = re.compile(r".*/(?:site|dist)-packages/")
