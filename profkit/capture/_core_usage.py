@@ -6,6 +6,8 @@ import sys
 import time
 from pathlib import Path
 
+from profkit.core.usable_cores import usable_cores
+
 _TASKS = Path("/proc/self/task")
 _LONGEST = 80
 """Bytes of a file with three numbers."""
@@ -81,10 +83,3 @@ class Queues:
         """Close the files."""
         while self._files:
             os.close(self._files.popitem()[1])
-
-
-def usable_cores() -> int:
-    """Return the CPUs that this process may use, which in a container are fewer than there are."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -26,6 +26,7 @@ from profkit.cli.snakemake_process import Snakemake
 from profkit.core import progress_events, resources
 from profkit.core.capture_record import read_capture
 from profkit.core.errors import ConfigError
+from profkit.core.usable_cores import usable_cores
 from profkit.dag import completed
 from profkit.dag.failures import damages, failures
 from profkit.dag.inputs import REPORT, Dag
@@ -112,7 +113,7 @@ def main(argv: Sequence[str]) -> int:
 def add_cores(parser: argparse.ArgumentParser) -> None:
     """Add the option that says how many cores jobs may take together."""
     about = "CPU cores that jobs may take together; all if left out"
-    parser.add_argument("--cores", type=number_of_cores, default=os.cpu_count(), help=about)
+    parser.add_argument("--cores", type=number_of_cores, default=usable_cores(), help=about)
 
 
 def add_again(parser: argparse.ArgumentParser) -> None:

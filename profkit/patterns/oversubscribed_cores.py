@@ -33,7 +33,7 @@ def match(processes: pd.DataFrame, step: Step) -> Match | None:
     return Match(
         cause="cpu_operators",
         advice=f"Operators use {counted(threads, 'thread')} in each of "
-        f"{counted(ranks, 'process', 'es')} on {counted(cores, 'core')}: set "
+        f"{counted(ranks, 'process', 'es')} on {counted(cores, 'usable core')}: set "
         f"`OMP_NUM_THREADS={max(cores // ranks, 1)}` or call "
         f"`torch.set_num_threads({max(cores // ranks, 1)})`{too_many}.",
         gain_ns=min(charged(processes), queued_ns) * share,

@@ -27,6 +27,7 @@ from profkit.core import progress_events
 from profkit.core.atomic_write import write_atomically
 from profkit.core.capture_record import CONVERTED
 from profkit.core.formatting import counted, size
+from profkit.core.usable_cores import usable_cores
 from profkit.process import caller_environment
 
 _NAMES = "raw.json"
@@ -151,7 +152,7 @@ def _convert(job: Job, kept: Sequence[int]) -> None:
     batch = out / f"{CONVERTED}{job.node.rank}"
     command = [sys.executable, "-m", "profkit.convert", job.spec.tool]
     command += ["--captures", str(folder), "--batch", str(batch)]
-    command += ["--cores", str(min(os.cpu_count() or 1, _MOST_CORES))]
+    command += ["--cores", str(min(usable_cores(), _MOST_CORES))]
     environment = {**os.environ, "PROFKIT_SCRATCH": job.spec.token}
     # Its progress is that of the capture.
     environment.pop(progress_events.VARIABLE, None)

@@ -7,11 +7,11 @@ from typing import Any
 
 import psutil
 
-from profkit.capture._core_usage import usable_cores
 from profkit.capture.base import Tool, Wrapper, distribution_version
 from profkit.capture.harness.machine import nvml
 from profkit.capture.harness.ranks.software import Software, collect
 from profkit.capture.launchers.base import RankLauncher
+from profkit.core.usable_cores import usable_cores
 
 _DISTRIBUTIONS = (
     "torch",
