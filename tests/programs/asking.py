@@ -1,6 +1,7 @@
 """A server of asyncio that answers on an executor's thread, and goes on for as long as it may.
 
-With ``well`` it ends well at an interrupt, with ``itself`` it answers in the loop's own thread.
+With ``well`` it ends well at an interrupt, with ``itself`` it answers in the loop's own thread, and
+with both it answers whatever is raised meanwhile.
 """
 
 import asyncio
@@ -21,7 +22,13 @@ def answered():
 async def answer(reader, writer):
     await reader.readline()
     if "itself" in sys.argv:
-        made = answered()
+        try:
+            made = answered()
+        except BaseException as error:  # as servers answer with an error of their own
+            if "well" not in sys.argv:
+                raise
+            made = repr(error)
+            print(made)
     else:
         made = await asyncio.get_running_loop().run_in_executor(None, answered)
     writer.write(f"{made}\n".encode())

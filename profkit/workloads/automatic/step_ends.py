@@ -104,7 +104,8 @@ class StepEnds:
         if called not in self.numbers:
             gone = {*range(len(self.names))} - {*self.numbers.values()}
             number = self.numbers[called] = min(gone, default=len(self.names))
-            self.names[number : number + 1] = [type(called).__name__]
+            kind = called if isinstance(called, type) else type(called)
+            self.names[number : number + 1] = [kind.__name__]
         return self.numbers[called]
 
     def _return(self) -> bool:

@@ -183,7 +183,9 @@ class StepHooks(ExitStack):
 
     def _end_call(self, called: object) -> None:
         was_confirmed = self.step_ends.steps and self.step_ends.confirmed
-        if not self.step_ends.ends_step(called):
+        # Each thread of a server may have a model of its own.
+        is_alike = self.has_several_threads and not self.is_training
+        if not self.step_ends.ends_step(type(called) if is_alike else called):
             return
         if self.is_training:
             self.passes.end_step(is_whole=len(self.step_ends.names) == 1)
@@ -296,6 +298,8 @@ class StepHooks(ExitStack):
             self.thread = thread
         elif not self.has_several_threads:
             self.has_several_threads = True
+            if not self.is_training:
+                self.step_ends = StepEnds(has_rounds=False)
             marks.observed_threads()
             marks.note(
                 "Several threads call the model: a step lasts from the end of one forward pass to"

@@ -7,9 +7,7 @@ files named after its process; which rank it was is settled when the command has
 import atexit
 import ctypes
 import functools
-import logging
 import os
-import signal
 import sys
 import threading
 import time
@@ -22,6 +20,12 @@ from typing import Any
 from profkit import marks
 from profkit.capture.base import NullRecorder, Recorder
 from profkit.capture.harness.followed import other_processes, process_record
+from profkit.capture.harness.followed.early_end import (
+    call_after,
+    end_by_main_thread,
+    is_answering,
+    let_asyncio_be_silent,
+)
 from profkit.capture.harness.followed.process_record import ProcessRank, ProcessRecord
 from profkit.capture.harness.followed.request import FollowRequest, from_environment
 from profkit.capture.harness.foreground import ENDED_EARLY
@@ -104,6 +108,7 @@ class FollowedProcess:
         self.thread = threading.current_thread()
         self.is_cut_short = False
         self.limit: StepLimit | None = None
+        self.becoming = threading.RLock()
 
     def watch(self) -> None:
         """Install the hooks, for this process and those that it forks."""
@@ -147,8 +152,12 @@ class FollowedProcess:
         """Let the tool record this process, unless it loads data for another one."""
         from torch.utils.data import get_worker_info
 
-        if self.rank is not None or get_worker_info() is not None:
-            return
+        # Another thread may make its model meanwhile, and call it.
+        with self.becoming:
+            if self.rank is None and get_worker_info() is None:
+                self._become_rank()
+
+    def _become_rank(self) -> None:
         self.record.locate()
         self.rank = self.record.as_rank()
         last_words.hand_over(self.spec.folder, self.spec.token, self.rank)
@@ -240,20 +249,22 @@ class FollowedProcess:
         """
         is_training = self.step_hooks.is_training
         is_on_main = threading.current_thread() is threading.main_thread()
+        goes_on = not is_training and (not is_on_main or is_answering())
         self.end()
         self.is_cut_short = True
         # The folder may be gone.
         with suppress(OSError):
             (self.spec.folder / ENDED_EARLY).touch()
             other_processes.wait_for_ranks(self.spec.folder)
-        _after(_END_S if is_on_main else _END_BY_THREAD_S, self.exit_now, 0)
-        if is_on_main:
-            _let_asyncio_be_silent()
+        has_main = is_on_main and not goes_on
+        call_after(_END_S if has_main else _END_BY_THREAD_S, self.exit_now, 0)
+        if has_main:
+            let_asyncio_be_silent()
         else:
-            _after(_ANSWER_S, _end_by_main_thread)
+            call_after(_ANSWER_S, end_by_main_thread)
         # Before what is registered already: `multiprocessing` joins them.
         atexit.register(other_processes.end_children, self.spec.folder)
-        return not (is_on_main or is_training)
+        return goes_on
 
     def _leave(self) -> None:
         """End, after all else that the program does at its exit."""
@@ -329,36 +340,6 @@ class FollowedProcess:
         if error is not None and self.rank is not None and (self.record.steps or is_programs):
             _write_failure(self.spec, self.record, error)
         return True
-
-
-def _after(wait_s: float, act: Callable[..., None], *args: int) -> None:
-    """Call `act` later, on a thread that holds nothing up."""
-    timer = threading.Timer(wait_s, act, args)
-    timer.name, timer.daemon = "profkit end of the program", True
-    timer.start()
-
-
-def _end_by_main_thread() -> None:
-    """End as Ctrl-C does where the program has its own way; else raise SystemExit in its thread."""
-    if _has_own_interrupt():
-        os.kill(os.getpid(), signal.SIGINT)
-        return
-    _let_asyncio_be_silent()
-    main = ctypes.c_ulong(threading.main_thread().ident or 0)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(main, ctypes.py_object(SystemExit))
-
-
-def _let_asyncio_be_silent() -> None:
-    """Say nothing of the answers that the end cuts off: they are no error of the program's."""
-    logging.getLogger("asyncio").disabled = True
-
-
-def _has_own_interrupt() -> bool:
-    """Say whether the program has put something in place of KeyboardInterrupt, as servers do."""
-    handler = signal.getsignal(signal.SIGINT)
-    # That of asyncio itself raises KeyboardInterrupt in the end.
-    is_of_runner = getattr(getattr(handler, "func", None), "__name__", "") == "_on_sigint"
-    return callable(handler) and handler is not signal.default_int_handler and not is_of_runner
 
 
 def _write_failure(spec: Spec, record: ProcessRecord, error: BaseException) -> None:

@@ -179,8 +179,9 @@ def test_a_server_is_ended_after_the_steps_asked_for_without_an_error(followed, 
     assert (made.result.returncode, made.result.stderr, made.steps) == (0, "", [5])
 
 
-def test_a_server_that_ends_well_at_an_interrupt_is_interrupted_after_the_steps(followed):
-    made = followed("python asking.py well", stop_after=5)
+@pytest.mark.parametrize("answers", ["on an executor", "itself"])
+def test_a_server_that_ends_well_at_an_interrupt_is_interrupted_after_the_steps(followed, answers):
+    made = followed(f"python asking.py well {answers.split()[0]}", stop_after=5)
     assert (made.result.returncode, made.result.stderr, made.steps) == (0, "", [5])
     assert made.printed == ["stopped"]
 
@@ -207,6 +208,13 @@ def test_each_answer_of_a_server_is_a_step_whatever_thread_it_is_on(followed, to
         # Two in each step from the sixth on.
         assert len(layers) == 2 * (12 - 5)
         assert len({event["tid"] for event in layers}) == 3
+
+
+@pytest.mark.parametrize("tool", ["baseline", "torch_profiler"])
+def test_each_answer_is_a_step_where_threads_have_models_of_their_own(followed, tool):
+    made = followed("python own_models.py", tool)
+    assert (made.result.returncode, made.printed) == (0, ["answered"]), made.result.stderr
+    assert made.steps == [40]
 
 
 def test_a_server_is_recorded_whose_model_the_main_thread_has_called_before(followed):
