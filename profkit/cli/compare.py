@@ -17,13 +17,14 @@ for words that make no sense; 3 if they are not comparable.
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from profkit.analyze.shared.paired import BAND, FEWEST_PAIRS
 from profkit.cli import run
 from profkit.cli.loudness import add_loudness
 from profkit.cli.sides_of_words import AUTO, sides_of_words
+from profkit.core.errors import ConfigError
 from profkit.planning.cache import load
 
 _MOST_PAIRS = 1000
@@ -39,6 +40,11 @@ def main(argv: Sequence[str]) -> int:
         parser.error("name two runs, or two sides with --a and --b, or --revisions A,B")
     if args.revisions is not None and args.revisions.count(",") != 1:
         parser.error(f"--revisions {args.revisions}: name two, as in main,HEAD")
+    if args.revisions is not None and not (command or _names_workload(args.words)):
+        raise ConfigError(
+            "compare: no command is given for the revisions",
+            hint="write it behind --: profkit compare --revisions main,HEAD -- python train.py",
+        )
     if not is_of_runs and args.revisions is None:
         if args.a is None or args.b is None:
             parser.error("--a and --b belong together; an empty one, --a '', is as it is")
@@ -50,6 +56,10 @@ def main(argv: Sequence[str]) -> int:
         compare_runs.of_words(args) if is_of_runs else compare_sides.compared_sides(args, command)
     )
     return compare_runs.answered(found, is_json=args.json)
+
+
+def _names_workload(overrides: Iterable[str]) -> bool:
+    return any(word.lstrip("+").startswith("workload") for word in overrides)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -9,6 +9,7 @@ import sys
 import termios
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import takewhile
 
 from profkit.cli import run
 from profkit.cli.loudness import add_loudness
@@ -109,9 +110,11 @@ def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return what stands before and behind the first ``--``."""
     own, command = run.split(argv)
     if not command and not {"-h", "--help"} & {*own}:
+        options = [*takewhile(lambda word: word.startswith("-") or "=" in word, own)]
+        typed = shlex.join([*options, "--", *(own[len(options) :] or ["python", "train.py"])])
         raise ConfigError(
             "profile: no command is given",
-            hint="write it behind --, as in: profkit profile -- python train.py",
+            hint=f"write it behind --, as in: profkit profile {typed}",
         )
     if command_words.reads_program(command) and not sys.stdin.isatty():
         raise ConfigError(

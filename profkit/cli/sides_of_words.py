@@ -9,6 +9,7 @@ from profkit.analyze.shared.paired import FEWEST_PAIRS
 from profkit.cli import profile
 from profkit.core.errors import ConfigError, InputError
 from profkit.planning.command_line import as_override
+from profkit.planning.script_notes import placeholder, unread_by
 from profkit.planning.sides import Sides, overrides_in
 
 AUTO = 0
@@ -34,6 +35,12 @@ def sides_of_words(
             for own, python in zip((a, b), _pythons(args), strict=True)
         )
         return Sides(common=tuple(given), a=a, b=b, coin=args.coin), wanted
+    if (own := [*a, *b]) and not (folders or args.python) and unread_by(own, command) == own:
+        raise ConfigError(
+            f"{' and '.join(own)}: the command does not read that, so both sides would be the same",
+            hint=f"write '{placeholder(own[0].partition('=')[0])}' where its value belongs: profkit"
+            " compare --a batch=2 --b batch=4 -- python train.py --batch '${batch}'",
+        )
     chosen = profile.overrides(given, command, is_whole=args.all, is_thorough=False)
     common = [word for word in chosen[:-1] if word != "repeats=1"]
     everything = [*given, *a, *b]

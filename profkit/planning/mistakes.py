@@ -191,7 +191,7 @@ def cannot_read(override: str, error: Exception, parser: OverridesParser) -> Con
 def _repaired(override: str, parser: OverridesParser) -> str:
     key, is_set, value = override.partition("=")
     if not is_set:
-        return f"write {key}=VALUE"
+        return f"write {key}=VALUE; a program is profiled by: profkit profile -- python train.py"
     if not own_files.is_readable(value):
         return _CLOSE
     words = override.split()

@@ -34,13 +34,21 @@ def swept_in_vain(given: Iterable[str], words: Iterable[str]) -> str:
 
     All of its runs would be the same; "" if there is none.
     """
-    command = " ".join(words)
-    for override in given:
-        key, _, values = override.lstrip("+~").partition("=")
-        is_read = re.search(rf"\$\{{{re.escape(key)}\b", command)
-        if key in _PASSED_ON and _SEVERAL.fullmatch(values) and not is_read:
+    for override in unread_by(given, words):
+        if _SEVERAL.fullmatch(override.partition("=")[2]):
             return override
     return ""
+
+
+def unread_by(given: Iterable[str], words: Iterable[str]) -> list[str]:
+    """Return the overrides of those `given` that only a command could pass on, and these do not."""
+    command = " ".join(words)
+    keys = {override: override.lstrip("+~").partition("=")[0] for override in given}
+    return [
+        override
+        for override, key in keys.items()
+        if key in _PASSED_ON and not re.search(rf"\$\{{{re.escape(key)}\b", command)
+    ]
 
 
 def without_effect(composed: Composed, keys: Container[str]) -> Iterator[str]:

@@ -164,6 +164,19 @@ def test_mistakes_are_named(argv, error, said):
         sides(*argv)
 
 
+def test_sides_that_the_command_does_not_tell_apart_are_refused():
+    apart = ["--a", "batch=4", "--b", "batch=8"]
+    with pytest.raises(ConfigError, match="both sides would be the same"):
+        sides(*apart, command=["python", "train.py"])
+    assert sides(*apart, command=["python", "train.py", "${batch}"])
+    assert sides("--a", "", "--b", "seed=1 launcher.env.LR=2", command=["python", "train.py"])
+
+
+def test_revisions_need_a_command(capsys):
+    assert main(["compare", "--revisions", "main,HEAD"]) == 1
+    assert "no command is given" in capsys.readouterr().err
+
+
 def test_pairs_are_timed_without_tools_and_other_analyses():
     common = ("steps=9", "+tool=nsys", "tools.torch_profiler.x=1", "analyses.steps.skip_first=1")
     found = sides_without_tools(Sides(common=common, a=("batch=4", "toolset=full"), coin=2))

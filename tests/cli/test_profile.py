@@ -79,9 +79,16 @@ def test_another_workload_or_launcher_is_refused(given):
         overrides([given], COMMAND, is_whole=False, is_thorough=False)
 
 
-def test_a_command_that_is_missing_is_an_error(capsys):
-    assert main(["profile", "batch=2", "--"]) == 1
-    assert "profkit profile -- python train.py" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (["batch=2", "--"], "batch=2 -- python train.py"),
+        (["--all", "batch=2", "python", "x.py", "--lr=1"], "--all batch=2 -- python x.py --lr=1"),
+    ],
+)
+def test_a_command_that_is_missing_or_not_behind_dashes_is_an_error(capsys, typed, meant):
+    assert main(["profile", *typed]) == 1
+    assert f"profkit profile {meant}\n" in capsys.readouterr().err
 
 
 def test_what_was_recorded_is_recorded_again_where_a_user_wants_it(monkeypatch, tmp_path, capsys):
