@@ -5,12 +5,14 @@ import stat
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
 
 from profkit.convert.base import Converter, Importable, Raw, Recorded, Rows
+from profkit.core.capture_record import read_capture, untouched_files
 from profkit.core.errors import InputError
 
 _TOGETHER_NS, _AT_ONCE_NS = 60_000_000_000, 1_000_000_000
@@ -172,3 +174,11 @@ def _unrelated(one: Path, other: Path, why: str) -> InputError:
         f"{one} and {other} {why}, so they are not of one run",
         hint="import each run by itself; `imports=[A,B]` has them in one report",
     )
+
+
+def are_imported(placed: Iterable[Path], left_out: Iterable[str], record: Path) -> bool:
+    """Say whether files came in before, with nothing else `left_out`, and are as they were."""
+    with suppress(OSError):
+        is_whole = {*placed} <= {*untouched_files(record)}
+        return is_whole and {*left_out} <= {*read_capture(record).get("warnings", ())}
+    return False

@@ -24,7 +24,7 @@ from profkit.core.checksums import sha256
 from profkit.core.errors import InputError
 from profkit.core.sealed_json import sealed
 from profkit.planning.imported import RUNS
-from profkit.planning.imported_files import equal_content, links, related, unusable
+from profkit.planning.imported_files import are_imported, equal_content, links, related, unusable
 
 _RANK = re.compile(r"(?:rank|worker)[-_]?(\d{1,6})(?!\d)", re.IGNORECASE)
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
@@ -273,10 +273,13 @@ def add_run(
     slug = plain_name(name)
     run = f"{slug}-{identity}"
     folder = RUNS / run / "capture" / tool / "rep0"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
     size = max(file.rank for file in files) + 1
     placed = {file.path: folder / _name(file, kind, size) for file in files}
+    left_out = [sentence for file in files for sentence in file.left_out]
+    if are_imported(placed.values(), left_out, folder / "capture.json"):
+        return run  # what was made of them is as good
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     are_few = sum(state["size_bytes"] for state in states.values()) <= _COPIED_BYTES
     for source, target in placed.items():
         _place(source, target, is_copied=are_few)

@@ -6,6 +6,7 @@ import os
 import pickle
 import re
 import shutil
+from dataclasses import replace
 from multiprocessing import forkserver
 
 import pyarrow.parquet as pq
@@ -179,6 +180,24 @@ def test_the_same_files_are_the_same_run_under_labelled_names(tmp_path, monkeypa
     assert file.name.startswith("rank1_dp1_tp0_pp0.mine.")
     assert file.name.endswith(".pt.trace.json")
     assert imported(first)[0] == "torch_profiler"
+
+
+def test_what_was_imported_before_stays_as_it_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.json").write_text(trace(rank=1))
+    found = find([tmp_path / "mine.json"], KIND)
+    record = RUNS / add_run(found, TOOL, KIND, name="mine", command="c")
+    record /= f"capture/{TOOL}/rep0/capture.json"
+    made = record.stat().st_mtime_ns
+    add_run(found, TOOL, KIND, name="mine", command="another")
+    assert record.stat().st_mtime_ns == made
+    beside = [replace(found[0], left_out=("b.json: left out",))]
+    add_run(beside, TOOL, KIND, name="mine", command="c")
+    assert "b.json: left out" in record.read_text()
+    [placed] = record.parent.glob("rank*")
+    placed.write_text("spoilt")
+    add_run(beside, TOOL, KIND, name="mine", command="c")
+    assert placed.read_text() == trace(rank=1)
 
 
 @pytest.mark.parametrize(
