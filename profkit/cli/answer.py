@@ -1,7 +1,7 @@
 """The answer on a run, for the terminal: its verdict, or else what was found."""
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ from profkit.cli.run_folders import RUNS, SELECTION, RunFolder
 from profkit.core import result
 from profkit.core.capture_record import capture_warnings
 from profkit.core.errors import InputError
-from profkit.core.formatting import counted, duration
+from profkit.core.formatting import counted, duration, size
 from profkit.core.job_record import CONVERSION, NOTHING, read_job
 from profkit.core.result import Severity
 from profkit.core.verdict import Verdict
@@ -32,6 +32,13 @@ _DAMAGED = "a result that cannot be read"
 _LEAST_NS = 1_000_000
 _FINDINGS = 3
 _NOTES = 3
+_METRICS = 3
+_AMOUNTS: dict[str, Callable[[float], str]] = {
+    "ns": duration,
+    "bytes": size,
+    "share": "{:.1%}".format,
+}
+"""How numbers of these units are written; others have their unit behind them."""
 _SEVERITIES = (Severity.BAD, Severity.WARN, Severity.INFO)
 
 
@@ -45,6 +52,9 @@ def answer(run: RunFolder) -> Iterator[str]:
     if not documents:
         yield f"{run.name} has no results yet: profkit why {run.path} says what is missing"
     results = {name: documents[name].result for name in ANALYSES if name in documents}
+    if not results:  # the user asked for others
+        results = {name: one.result for name, one in documents.items()}
+        yield from (line for one in documents.values() for line in _metrics(one))
     if "verdict" in results and (damage := _unreadable(results["verdict"])):
         yield f"Not known: the verdict, as {damage}"
     numbers = [line for name, one in results.items() for line in _numbers(name, one)]
@@ -81,6 +91,14 @@ def _numbers(name: str, found: result.Result) -> Iterator[str]:
         yield f"  Most sampled time: {line['self_share']:.0%} in {line['line']}"
     if name == "ncu_summary" and (kernel := _first(found, "kernels")) and "duration_ns" in kernel:
         yield f"  Longest measured kernel: {kernel['kernel']}, {duration(kernel['duration_ns'])}"
+
+
+def _metrics(made: result.Document) -> Iterator[str]:
+    """Yield the first numbers that an analysis gives."""
+    for metric in [*made.result.metrics.values()][:_METRICS]:
+        written = _AMOUNTS.get(metric.unit)
+        amount = written(metric.value) if written else f"{metric.value:,.4g} {metric.unit}"
+        yield f"  {made.title}, {metric.title}: {amount}"
 
 
 def _first(found: result.Result, table: str) -> dict[str, Any]:

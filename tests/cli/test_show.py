@@ -22,6 +22,7 @@ from profkit.core.job_record import NOTHING
 from profkit.core.result import Abstention, Finding, Metric, Result, Severity
 from profkit.core.verdict import Confidence, Limiter, MemoryVerdict, Verdict
 from profkit.dag.overrides import save_selection
+from tests.cli.measured_runs import leave_result
 from tests.cli.test_run_folders import make_run
 from tests.convert.nsys.reports import written
 
@@ -487,3 +488,18 @@ def test_names_of_a_recording_cannot_steer_the_terminal(folder, capsys):
     assert all(letter.isprintable() or letter == "\n" for letter in printed + errors)
     assert main(["show", "no\x1b[31m", "b"]) == 1
     assert "\x1b" not in capsys.readouterr().err
+
+
+def test_of_analyses_without_a_verdict_their_first_numbers_are_shown(folder, capsys):
+    run = make_run(folder, "a", statuses=["ok"])
+    metrics = {
+        "wait_share": Metric(value=0.044, unit="share", title="Waiting"),
+        "launch_delay": Metric(value=16_200_000, unit="ns", title="Delay"),
+        "gaps": Metric(value=1234, unit="gaps", title="Gaps"),
+        "more": Metric(value=1, unit="", title="More"),
+    }
+    leave_result(run, "collectives", Result(metrics=metrics))
+    assert main(["show", "a"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    shown = ["Waiting: 4.4%", "Delay: 16.2 ms", "Gaps: 1,234 gaps"]
+    assert [line.partition(", ")[2] for line in said[1:]] == shown
