@@ -61,15 +61,17 @@ PRESETS = MappingProxyType(
 )
 
 
-_MOST_STEPS = 20
+_USUAL_STEPS = 20
+_LEAST_OF_THESE = 1 / 3
+"""Of the time that is wanted: in less than 100 ms, Python is looked at too seldom."""
 
 
 class BoundedSchedule:
     """Does what `schedule` says, until `most` steps are recorded; None is no bound.
 
     Without one it goes on after its last step until it has recorded steps of `least_s` seconds, or
-    20 of them. A few short ones say little: a queue that was filled while the profiler was made
-    ready lasts longer.
+    of a third of that if these are 20. A few short ones say little: a queue that was filled while
+    the profiler was made ready lasts longer.
     """
 
     def __init__(self, schedule: "Callable[[int], ProfilerAction]", least_s: float = 0.0) -> None:
@@ -106,9 +108,8 @@ class BoundedSchedule:
         if not (is_last or self.goes_on):
             return action
         recorded, lasted_s = step - self.first, time.monotonic() - self.begun_s
-        has_enough = (
-            recorded + 1 >= _MOST_STEPS or lasted_s * (recorded + 1) >= self.least_s * recorded
-        )
+        least_s = self.least_s * (_LEAST_OF_THESE if recorded + 1 >= _USUAL_STEPS else 1.0)
+        has_enough = lasted_s * (recorded + 1) >= least_s * recorded
         self.goes_on = not has_enough
         return ProfilerAction.RECORD_AND_SAVE if has_enough else ProfilerAction.RECORD
 

@@ -128,7 +128,8 @@ class Capture(Session):
 
     least_s: NonNegativeFloat = field(default=0.3, metadata=ADDED_LATER)
     """Seconds of steps at least that the only cycle of schedule stable records of the only rank of
-    a script, unless `active` is set; up to 20 steps, as a few short ones say little."""
+    a script, unless `active` is set, as a few short ones say little; a third of that are enough of
+    20 steps."""
 
     skip_first_wait: bool = False
     """Leave out the wait of the first cycle."""

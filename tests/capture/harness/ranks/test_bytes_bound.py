@@ -89,7 +89,7 @@ def test_a_schedule_ends_with_the_last_step_that_fits(most, actions):
 
 @pytest.mark.parametrize(
     ("step_s", "active", "actions"),
-    [(0.01, 3, 20), (0.125, 3, 4), (0.3, 3, 3), (0.01, 30, 30), (0.01, 1, 1)],
+    [(0.001, 3, 134), (0.01, 3, 20), (0.125, 3, 4), (0.3, 3, 3), (0.01, 30, 30), (0.01, 1, 1)],
 )
 def test_a_schedule_goes_on_until_its_steps_have_lasted_long_enough(
     monkeypatch, step_s, active, actions
@@ -99,11 +99,11 @@ def test_a_schedule_goes_on_until_its_steps_have_lasted_long_enough(
     cycles = Schedule(skip_first=1, wait=0, warmup=1, active=active, repeat=1)
     schedule = BoundedSchedule(cycles.function(skip_first_wait=False), 0.4)
     found = []
-    for step in range(40):
+    for step in range(200):
         found.append(schedule(step).name)
         now_s += step_s
     recorded = ["RECORD"] * (actions - 1) + ["RECORD_AND_SAVE"]
-    assert found == ["NONE", "WARMUP", *recorded, *["NONE"] * (38 - actions)]
+    assert found == ["NONE", "WARMUP", *recorded, *["NONE"] * (198 - actions)]
 
 
 def bounded(max_bytes):
