@@ -32,7 +32,7 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     lookups = having(cpu_ops, r"^aten::embedding$")
     if not lookups.any() or trains(cpu_ops):
         return None
-    length = _growing_length(cpu_ops[lookups].sort_values("start_ns"))
+    length = growing_length(cpu_ops[lookups].sort_values("start_ns"))
     if length < _LEAST_LENGTH:
         return None
     of_model = having(cpu_ops, "^aten::")
@@ -51,7 +51,7 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     )
 
 
-def _growing_length(lookups: pd.DataFrame) -> float:
+def growing_length(lookups: pd.DataFrame) -> float:
     """Return the mean length of the texts of a table's `lookups` if they grow; 0 if none do."""
     shapes = lookups["input_shapes"].astype(str)
     tables = shapes.map(lambda text: str(shape(text)))

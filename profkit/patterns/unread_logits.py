@@ -1,0 +1,70 @@
+"""Unread logits: the last layer gives scores for every position, and those of few are read."""
+
+import numpy as np
+import pandas as pd
+
+from profkit.patterns._rows import Chosen, calling_line, cause, having, inside, place, time, trains
+from profkit.patterns._shapes import shape
+from profkit.patterns.base import Match, pattern
+from profkit.patterns.prefix_computed_again import growing_length
+
+_LEAST_POSITIONS = 8
+_LEAST_WIDER = 4
+"""How many times as many scores as inputs a last layer has at least: words, and no features."""
+
+_OF_SEQUENCE = 3
+"""Sizes of what a last layer is given: batch, positions, features."""
+
+_READS_ONE = r"^aten::(?:select|slice|index|index_select|gather)$"
+_READS_NONE = (
+    rf"{_READS_ONE}|^aten::(?:as_strided|view|_unsafe_view|reshape|alias|detach|t|transpose|to"
+    r"|_to_copy|copy_|empty_like|contiguous|clone|resolve_conj|lift_fresh)$|^(?!aten::)"
+)
+"""Operators that only name, copy or convert what they are given."""
+
+
+@pattern(
+    title="Scores of positions that are not read",
+    source="https://huggingface.co/docs/transformers/main_classes/text_generation",
+)
+def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame) -> Match | None:
+    """Find last layers over a vocabulary of whose scores a part is selected, and no more read."""
+    lookups = cpu_ops[having(cpu_ops, r"^aten::embedding$")].sort_values("start_ns")
+    if trains(cpu_ops) or growing_length(lookups):
+        return None
+    texts = cpu_ops["input_shapes"].astype(str)
+    given = {text: shape(text) for text in texts.unique()}
+    first = [given[text] for text in texts]
+    layers = _last_layers(cpu_ops, texts)
+    for scores, chosen in layers.items():
+        reads = np.array([tuple(one) == scores for one in first], dtype=bool)
+        if not (reads & having(cpu_ops, _READS_ONE)).any():
+            continue
+        if (reads & ~having(cpu_ops, _READS_NONE)).any():
+            continue
+        positions = scores[1]
+        unread = inside(cpu_ops, chosen | reads)
+        line = calling_line(cpu_ops["stack"][chosen].astype(str))
+        return Match(
+            cause=cause(cpu_ops, inside(cpu_ops, chosen), kernels),
+            advice=f"Scores of {scores[2]:,} words for {positions} positions are computed, and a "
+            "part of them is selected: select the positions before the last layer, in transformers "
+            "by `logits_to_keep=1`.",
+            gain_ns=time(cpu_ops, unread, kernels) * (1 - 1 / positions),
+            place=line or place(cpu_ops, chosen),
+            evidence={"positions": positions, "words": scores[2]},
+        )
+    return None
+
+
+def _last_layers(cpu_ops: pd.DataFrame, texts: "pd.Series[str]") -> dict[tuple[int, ...], Chosen]:
+    """Return the calls of linear layers with many more outputs than inputs, by what they give."""
+    layers: dict[tuple[int, ...], Chosen] = {}
+    for at in np.flatnonzero(having(cpu_ops, "^aten::linear$")):
+        text = texts.iloc[at]
+        given, weight = shape(text), shape(text, 1)
+        is_wide = len(weight) > 1 and weight[0] >= _LEAST_WIDER * weight[1]
+        if len(given) == _OF_SEQUENCE and is_wide and given[1] >= _LEAST_POSITIONS:
+            scores = (given[0], given[1], weight[0])
+            layers.setdefault(scores, np.zeros(len(cpu_ops), dtype=bool))[at] = True
+    return layers
