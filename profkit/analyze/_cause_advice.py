@@ -312,7 +312,7 @@ _RULES = (
             "Send requests as its users will, from several clients at once, and profile again: "
             "what limits the server shows only then."
         ),
-        least=0.02,
+        least=0.25,
         source="https://docs.python.org/3/library/socketserver.html",
     ),
     _Rule(

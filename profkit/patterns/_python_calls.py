@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from profkit.patterns._causes import largest
 from profkit.patterns._rows import Chosen, having, trains, within
 from profkit.patterns.base import CHARGED, LOADS, Step, charged
-from profkit.tables.python_frames import own_lines
+from profkit.tables.frame_files import imported_library
+from profkit.tables.python_frames import is_foreign, own_lines
 
 MODEL = (
     r"torch/nn/modules/module\.py\(\d+\): _\w*call"
@@ -253,3 +254,15 @@ def contained(rows: pd.DataFrame, instants: "pd.Series[int]") -> NDArray[np.int6
     known = np.sort(instants.to_numpy(np.int64))
     start, end = (rows[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
     return np.searchsorted(known, end, "left") - np.searchsorted(known, start, "left")
+
+
+def calling_place(python_calls: pd.DataFrame, place: str) -> str:
+    """Return the program's frame that calls `place` where that is a library's, else `place`."""
+    calls = python_calls.drop_duplicates("call").set_index("call")
+    names, callers = calls["name"].astype(str), calls["caller"]
+    at = next(iter(names.index[names == place]), -1)
+    for _ in range(len(names)):
+        if at not in names.index or not (imported_library(names[at]) or is_foreign(names[at])):
+            break
+        at = callers[at]
+    return str(names.get(at, place))

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from profkit.patterns._python_calls import spent_in
+from profkit.patterns._rows import trains
 from profkit.patterns.base import Match, Step, pattern
 
 _FUNCTIONS = (
@@ -26,7 +27,9 @@ def match(
     return Match(
         cause=spent.cause,
         advice="Save less often, or beside training with "
-        "`torch.distributed.checkpoint.async_save`, which copies the state and goes on.",
+        "`torch.distributed.checkpoint.async_save`, which copies the state and goes on."
+        if trains(cpu_ops) or cpu_ops.empty
+        else "Where these are results, save many in one file, or on a thread beside the model.",
         gain_ns=spent.gain_ns,
         place=spent.place,
         also=spent.also,

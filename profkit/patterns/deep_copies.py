@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from profkit.patterns._python_calls import spent_in
+from profkit.patterns._python_calls import calling_place, spent_in
 from profkit.patterns._rows import trains
 from profkit.patterns.base import Match, Step, pattern
 
@@ -36,7 +36,7 @@ def match(
         else "Make, load or copy the model once, before the first request, and keep it: several "
         "can use it at the same time, as `torch.inference_mode()` changes nothing in it.",
         gain_ns=spent.gain_ns,
-        place=spent.place,
+        place=calling_place(python_calls, spent.place),
         also=spent.also,
         evidence={"calls_per_step": round(spent.calls / step.count, 1)},
     )

@@ -5,7 +5,17 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
-from profkit.patterns._rows import Chosen, called, cause, having, inside, per_step, place, time
+from profkit.patterns._rows import (
+    Chosen,
+    called,
+    cause,
+    having,
+    inside,
+    per_step,
+    place,
+    time,
+    trains,
+)
 from profkit.patterns.base import Match, Step, pattern
 
 _ELEMENTWISE = r"^aten::(?:pow|mul|add|div|tanh|erf)$"
@@ -44,7 +54,7 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     return Match(
         cause=cause(cpu_ops, whole, kernels),
         advice=f"Call `torch.nn.functional.{_WRITTEN[most]}` in its place: one operator instead of "
-        "five to eight, and one tensor kept for backward.",
+        f"five to eight{', and one tensor kept for backward' * trains(cpu_ops)}.",
         gain_ns=time(cpu_ops, whole, kernels) * _GAIN,
         place=place(cpu_ops, found),
         evidence={"activations_per_step": per_step(found, step.count)},

@@ -39,8 +39,13 @@ _MAKING = r"^aten::(?:lift_fresh|detach_|to|empty)$"
 """Operators of ``torch.tensor``."""
 _SELDOM = "Make this cheaper, or do it less often if not each step needs it"
 _ONCE = "Make this cheaper, or do it once for all requests where it is the same for each"
-_INSTEAD = {"json": "Pass arrays as bytes, or through a faster library for JSON"}
-"""What to do about packages of Python that are slow, by their names."""
+_BEST = "Take the best few alone, by `torch.topk`, unless all are needed in order"
+_INSTEAD = {
+    "json": "Pass arrays as bytes, or through a faster library for JSON",
+    "sort": _BEST,
+    "argsort": _BEST,
+}
+"""What to do about packages and functions of Python that are slow, by their names."""
 _OF_TRAINING = ("torch.optim.", "torch.nn.modules.", "torch.autograd.")
 """What is no work beside the model: samples of one line may be placed within another."""
 _PHASES = r"^(?:forward|backward|Optimizer\.step#.*)$"

@@ -297,10 +297,17 @@ def test_a_model_that_is_made_in_each_request_is_to_be_kept():
     assert match.gain_ns == 80_000
 
 
+def test_the_line_that_makes_a_model_is_the_programs():
+    example = examples("deep_copies")
+    (match,) = found(patterns()["deep_copies"], **example.IN_LIBRARY)
+    assert match.place == example.PROGRAM
+
+
 @pytest.mark.parametrize(
     ("name", "of_server", "of_training"),
     [
         ("deep_copies", "before the first request", "AveragedModel"),
+        ("checkpoints_in_steps", "many in one file", "async_save"),
         ("tokenizer_in_the_loop", "not written in Python", "dataset.map"),
         ("images_in_the_main_process", "a pool of processes", "num_workers"),
         ("work_beside_the_model", "once for all requests", "less often if not each step"),

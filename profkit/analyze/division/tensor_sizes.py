@@ -8,6 +8,7 @@ from profkit.analyze.shared.step_windows import WHERE
 
 _PRODUCTS = ("aten::*mm", "aten::*convolution")
 _MOSTLY = 0.5
+_MORE = 1.5
 
 
 def sizes_vary(ops: LargeTable, where: tuple[int, int]) -> bool:
@@ -24,4 +25,6 @@ def sizes_vary(ops: LargeTable, where: tuple[int, int]) -> bool:
             shapes_of.setdefault(int(step), set()).add(str(shapes))
     by_step = [shapes_of[step] for step in sorted(shapes_of)]
     changes = [before != after for before, after in pairwise(by_step)]
-    return sum(changes) > _MOSTLY * len(changes)
+    # Steps on several threads have each a part of the same shapes.
+    every, most = set().union(*by_step), max(map(len, by_step), default=0)
+    return sum(changes) > _MOSTLY * len(changes) and len(every) > _MORE * most

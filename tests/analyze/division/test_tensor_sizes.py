@@ -23,6 +23,8 @@ def ops(*shapes_of_steps, name="aten::addmm"):
         ((["[64, 9]", "[9, 9]"], ["[9, 9]", "[64, 9]"], ["[64, 9]", "[9, 9]"]), False),
         # The last batch of an epoch.
         ((["[64, 9]"], ["[64, 9]"], ["[64, 9]"], ["[7, 9]"]), False),
+        # Calls of one model on several threads.
+        ((["[1, 9]", "[2, 9]"], ["[2, 9]", "[3, 9]"], ["[1, 9]", "[2, 9]", "[3, 9]"]), False),
         (([""], [""]), False),
         ((["[64, 9]"],), False),
         ((), False),

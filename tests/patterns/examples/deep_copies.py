@@ -26,3 +26,16 @@ MADE = {
     "causes": FOUND["causes"],
     "cpu_ops": [op(0, "aten::normal_")],
 }
+LIBRARY, PROGRAM = "torchvision/models/resnet.py(210): __init__", "serve.py(11): load_model"
+IN_LIBRARY = {
+    **MADE,
+    "python_calls": [
+        row | {"call": at, "caller": at - 1}
+        for at, row in enumerate([
+            python(0, 95_000, "serve.py(30): <module>"),
+            python(0, 90_000, PROGRAM),
+            python(0, 85_000, LIBRARY),
+            python(0, 80_000, "torch/nn/modules/conv.py(9): reset_parameters"),
+        ])
+    ],
+}  # fmt: skip
