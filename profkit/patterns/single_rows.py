@@ -3,7 +3,7 @@
 import pandas as pd
 
 from profkit.core.verdict import Confidence
-from profkit.patterns._python_calls import MODEL, outermost
+from profkit.patterns._python_calls import MODEL, OWN_ALONE, outermost
 from profkit.patterns._rows import cause, fitting, having, per_step, place, time, trains, within
 from profkit.patterns._shapes import AT_ONCE, LAYER_PRODUCTS, has_one_row
 from profkit.patterns.base import Match, Step, charged, pattern
@@ -15,7 +15,7 @@ _MOSTLY = 0.9
 @pattern(
     title="One request at a time",
     source="https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
-    calls=MODEL,
+    calls=OWN_ALONE,
 )
 def match(
     cpu_ops: pd.DataFrame, kernels: pd.DataFrame, python_calls: pd.DataFrame, step: Step

@@ -798,7 +798,7 @@ def test_what_a_traced_step_shows_of_a_call_that_others_do_not_make_is_of_that()
     (row,) = with_long_steps(["train.py(3): main", called, called], traced=called)
     assert (row["pattern"], row["in_steps"]) == ("checkpoints_in_steps", "3 of 9")
     assert row["place"] == "train.py(9): keep"
-    assert "Save less often" in row["advice"]
+    assert "save many in one file" in row["advice"]
     assert row["covered_ms"] == pytest.approx(3 * 2.7 / 9, rel=0.02)
 
 
