@@ -1,6 +1,5 @@
 """Differences of traces: the causes of the difference, and the operators that changed."""
 
-import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -15,7 +14,7 @@ from profkit.analyze._difference_graph import differences
 from profkit.analyze.base import Behaviour, ByRun, Columns, Mapped, analysis
 from profkit.analyze.shared.drawn_waterfalls import CHART, Drawn, numbers, waterfall_tables
 from profkit.analyze.shared.matched_parts import matched
-from profkit.analyze.shared.paired_parts import paired_parts
+from profkit.analyze.shared.paired_parts import paired_parts, unnumbered
 from profkit.analyze.shared.representative_ranks import left_out, representative
 from profkit.analyze.shared.waterfall import waterfall_of
 from profkit.core.result import Abstention, Chart, Result, Table, table
@@ -25,9 +24,6 @@ from profkit.core.step_time import unprofiled_mean
 KINDS = ("operator", "runtime", "kernel")
 _BY_NAME = ["name", "kind"]
 _NAMED = 3
-
-# Their number differs from step to step, so they would make every name a different one.
-_STEP = re.compile(r"(ProfilerStep|step)#\d+$")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,7 +98,7 @@ def _counted(kind: str, rows: pd.DataFrame, skip_first: int) -> tuple[pd.DataFra
     )
     passes = own[["rank", "within", "repeat", "step"]].drop_duplicates()
     names = rows["name"].astype("category")
-    known = {name: _STEP.sub(r"\1", str(name)) for name in names.cat.categories}
+    known = {name: unnumbered(str(name)) for name in names.cat.categories}
     own = own.drop(columns=["repeat", "step"])
     own["name"] = names.map(known).astype(object)
     own["ns"] = rows["end_ns"] - rows["start_ns"]

@@ -20,6 +20,7 @@ SIDES = ("before", "after")
 _SMALL = 0.02
 _MS = 1e6
 _LINE = re.compile(r"\(\d+\)")
+_STEP = re.compile(r"(ProfilerStep|step)#\d+$")
 _WAITING = f"{gpu.EXPOSED}.waiting"
 
 
@@ -88,7 +89,15 @@ def of_side(times: pd.DataFrame, side: str) -> NDArray[np.float64]:
 def _rows(result: Result) -> pd.DataFrame:
     """Return the rows of the table ``parts``."""
     parts = result.tables.get("parts")
-    return pd.DataFrame(parts.rows, columns=list(parts.columns)) if parts else pd.DataFrame()
+    if parts is None:
+        return pd.DataFrame()
+    rows = pd.DataFrame(parts.rows, columns=list(parts.columns))
+    return rows.assign(operator=rows["operator"].astype(str).map(unnumbered))
+
+
+def unnumbered(name: str) -> str:
+    """Return a name without the number of a step, which makes every range a different one."""
+    return _STEP.sub(r"\1", name)
 
 
 def _launching_ms(causes: Result, rank: int) -> float:

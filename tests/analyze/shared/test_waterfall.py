@@ -50,6 +50,12 @@ def shown(found):
     return [(bar.title, round(bar.difference_ms, 6), bar.change) for bar in found.bars]
 
 
+def test_ranges_of_steps_are_one_whatever_their_numbers():
+    before = [part("unknown", 4.0, f"ProfilerStep#{number}") for number in (7, 8)]
+    found = made(before, [part("unknown", 6.0, "ProfilerStep#1009")])
+    assert [(round(bar.difference_ms, 6), bar.change) for bar in found.bars] == [(-2.0, "")]
+
+
 BEFORE = (
     part("gpu_computing", 6.0, "aten::mm", "gemm", module="Net_0;Linear_0"),
     part("gpu_computing", 3.0, "aten::add", "add"),
