@@ -17,10 +17,12 @@ from profkit.cli.answer import (
     verdict_on,
     what_a_step_is,
 )
-from profkit.cli.run_folders import RunFolder, is_run, last_selected, run_named
+from profkit.cli.run_folders import RunFolder, all_runs, is_run, last_selected, run_named
 from profkit.core.errors import InputError
 from profkit.core.formatting import counted, local_time
 from profkit.core.saved_results import COMPARISONS, comparison_file
+from profkit.dag.overrides import last_runs
+from profkit.planning.model import Pairing
 from profkit.report.verdict_text import step_time
 
 _REPORT = Path("results/report.html")
@@ -38,16 +40,15 @@ def main(argv: Sequence[str]) -> None:
     if "" in args.targets:
         raise InputError("the name of a run or a file is empty", hint="profkit ls names the runs")
     paths = [Path(target) for target in args.targets]
-    if not paths:
+    if not paths and not args.notes and (kept := _last_comparison()):
+        _print_comparison(kept)
+    elif not paths:
         runs = {run.name: run for run in last_selected()}
         _print(of_run(runs[fastest([*runs])], notes_only=args.notes))
         if not args.notes:
             _print(of_others([*runs]))
     elif len(paths) == 1 and (kept := _comparison(args.targets[0])):
-        # Late: what compares takes longer to load than a run takes to show.
-        from profkit.cli.saved_comparison import kept_text  # noqa: PLC0415
-
-        _print(kept_text(kept))
+        _print_comparison(kept)
     elif all(_is_there(path) and not is_run(path) for path in paths):
         _show_files(paths, notes_only=args.notes)
     elif len(paths) == 1:
@@ -63,9 +64,32 @@ def _is_there(path: Path) -> bool:
 
 
 def _comparison(name: str) -> Path | None:
-    """Return the file of the comparison with that name, or of the one in that file."""
+    """Return the file of the comparison with that name, of the only one that begins so, or itself.
+
+    A run with a name that begins so comes first.
+    """
     files = (comparison_file(name), Path(name))
-    return next((path for path in files if path.parent == COMPARISONS and path.is_file()), None)
+    if named := [path for path in files if path.parent == COMPARISONS and path.is_file()]:
+        return named[0]
+    begun = [path for path in COMPARISONS.glob("*.json") if path.name.startswith(name)]
+    are_runs = is_run(Path(name)) or any(run.name.startswith(name) for run in all_runs())
+    return begun[0] if len(begun) == 1 and not are_runs else None
+
+
+def _last_comparison() -> Path | None:
+    """Return the file of the comparison that the last selection was, None if it was none."""
+    with suppress(ValueError):  # several runs, or such as were not captured in pairs
+        a, b = last_runs()
+        file = comparison_file(Pairing(a=a, b=b, coin=0).name)
+        return file if file.is_file() else None
+    return None
+
+
+def _print_comparison(file: Path) -> None:
+    # Late: what compares takes longer to load than a run takes to show.
+    from profkit.cli.saved_comparison import kept_text  # noqa: PLC0415
+
+    _print(kept_text(file))
 
 
 def _show_files(paths: Sequence[Path], *, notes_only: bool) -> None:

@@ -17,6 +17,7 @@ from profkit.cli.run_folders import run_named
 from profkit.core.errors import ConfigError, InputError
 from profkit.core.job_record import NOTHING
 from profkit.core.result import Document, Finding, Result, Severity
+from profkit.dag.overrides import save_selection
 from profkit.planning.model import Pairing
 from profkit.planning.sides import Sides
 from profkit.report.kept_comparison import data, read_comparison, with_comparison
@@ -73,8 +74,10 @@ def test_sides_are_captured_compared_and_kept(captures, capsys):
     assert "step time 100 ms -> 110 ms: slower, +10.0% (95% interval" in out
     assert progress.splitlines()[0] == "pair 1 of 6: step time +10.0%"
     assert "pair 6 of 6: step time +10.0% (95% interval +9.7% to +10.3%)" in progress
-    assert main(["show", "x-b4-vs-x-b8-77"]) == 0
-    assert capsys.readouterr().out == out
+    save_selection(("--a", "batch=4", "--b", "batch=8"), (PAIRING.a, PAIRING.b))
+    for named in (["x-b4-vs-x-b8-77"], ["x-b4-v"], []):
+        assert main(["show", *named]) == 0
+        assert capsys.readouterr().out == out
     kept = read_comparison("results/comparisons/x-b4-vs-x-b8-77.json")
     assert data(kept)["metrics"]["step_time"]["outcome"] == "higher"
     assert [pair["first"] for pair in data(kept)["pairs"]] == ["a"] * 6
