@@ -72,6 +72,9 @@ def _lines(
         found.append(f"Without that, a step takes {milliseconds(verdict.traced_ms)} ms:")
     if verdict.traced_ms > 0:
         found += bar(step_parts(verdict.causes), verdict.traced_ms, width, legend)
+    trust = _trust(verdict, width, most, in_short=in_short)
+    doubt = trust if is_disturbed(verdict) else []
+    found += doubt
     for number, action in enumerate(verdict.actions, start=1):
         title = _title(action, verdict)
         found += _fitting([f"{number}  {title}.", *_sentences(action.advice)], width, most)
@@ -82,7 +85,17 @@ def _lines(
         says_it = part.headline.startswith(title)
         said = part.headline if says_it else f"{title}: {part.headline}"
         found += _fitting([said, *_sentences(advice)], width, 2 if verdict.actions else alone)
-    return [*found, *_trust(verdict, width, most, in_short=in_short)]
+    return found if doubt else [*found, *trust]
+
+
+def is_disturbed(verdict: Verdict) -> bool:
+    """Say whether other work on the machine may have made what the verdict says: that goes first.
+
+    Operators of several threads take many times as long where one of these has no core.
+    """
+    failed = {check.check for check in verdict.trust if not check.passed}
+    is_low = confidence(verdict) is Confidence.LOW
+    return is_low and is_about_step(verdict) and not failed.isdisjoint(_OF_MACHINE)
 
 
 def nothing_found(verdict: Verdict) -> str:
@@ -347,6 +360,7 @@ _UNSEEN = {
 }
 _SURE = [Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH]
 _ALWAYS = ("steps", "ranks", "profiler overhead")
+_OF_MACHINE = ("machine", "cores")
 _DIFFERENT = "The two runs differ: "
 _SLOWER = re.compile(r"The same steps( take [\d.]+ times as long with the profiler)")
 _IN_SHORT = {

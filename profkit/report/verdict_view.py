@@ -66,6 +66,9 @@ class RunVerdict:
 
     headline: str
     confidence: str
+    is_disturbed: bool
+    """Whether that goes before what it says, as other work on the machine may have made it."""
+
     step_ms: str
     of_step: str
     """Which step the causes are of, as the name of their bar."""

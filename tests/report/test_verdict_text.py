@@ -179,7 +179,25 @@ def test_an_action_goes_before_sentences_on_how_sure_it_is(trust, said):
     made = lines(full)
     assert len(made) <= MOST_LINES
     assert any(line.startswith("3  ") for line in made)
-    assert " ".join(made).endswith(said)
+    assert said in " ".join(made)
+
+
+@pytest.mark.parametrize(
+    ("check", "confidence", "is_first"),
+    [
+        ("machine", Confidence.LOW, True),
+        ("cores", Confidence.LOW, True),
+        ("machine", Confidence.MEDIUM, False),
+        ("growing steps", Confidence.LOW, False),
+    ],
+)
+def test_what_other_work_may_have_made_is_doubted_before_it_is_said(check, confidence, is_first):
+    doubt = Trust(check=check, passed=False, message="Not on an idle machine.")
+    verdict = replace(VERDICT, confidence=confidence, trust=(doubt,))
+    starts = [line.split()[0] for line in lines(verdict)]
+    assert (starts.index("Confidence") < starts.index("1")) == is_first
+    assert starts.count("Confidence") == 1
+    assert shown(verdict).is_disturbed == is_first
 
 
 def test_the_step_time_says_whether_it_is_unprofiled():

@@ -99,6 +99,7 @@
  * @property {string} limiter
  * @property {string} headline
  * @property {string} confidence
+ * @property {boolean} is_disturbed whether that goes before what it says
  * @property {string} step_ms
  * @property {string} of_step which step the causes are of
  * @property {string} about_step how it differs from the unprofiled ones

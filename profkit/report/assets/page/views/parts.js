@@ -195,6 +195,7 @@ export function verdict(shown, drawn) {
   if (shown.parts.length) {
     made.append(...stepBar(shown, drawn));
   }
+  if (shown.is_disturbed) made.append(trust(shown));
   if (shown.actions.length) {
     made.append(element("ol", { class: "to-do" }, ...shown.actions.map(action)));
   }
@@ -209,13 +210,15 @@ export function verdict(shown, drawn) {
     }
   }
   // Of memory or kernels alone, it stands beside the advice.
-  if (shown.limiter || !shown.others.some(({ advice }) => advice)) {
-    made.append(element("p", { class: "trust" },
-      element("b", {}, `Confidence ${shown.confidence}.`),
-      ...doubtsOf(shown),
-      ` ${shown.passed.join(" ")}`));
-  }
+  const isBeside = !shown.limiter && shown.others.some(({ advice }) => advice);
+  if (!shown.is_disturbed && !isBeside) made.append(trust(shown));
   return made;
+}
+
+/** How sure the verdict is, and why. @param {Verdict} shown */
+function trust(shown) {
+  return element("p", { class: "trust" }, element("b", {}, `Confidence ${shown.confidence}.`),
+    ...doubtsOf(shown), ` ${shown.passed.join(" ")}`);
 }
 
 /**
