@@ -42,5 +42,5 @@ def speed_of(run: str, steps: ByRun, choices: Mapping[str, Mapping[str, Value]])
 
 def in_words_of(speed: Metric) -> str:
     """Return how fast a run is, for example ``1,234 samples/s``."""
-    of = {STEPS: "steps/s", BY_BATCH: "samples/s by the batch"}
+    of = {STEPS: "steps/s", BY_BATCH: "samples/s (batch / step time)"}
     return f"{speed.value:,.4g} {of.get(speed.title, 'samples/s')}"

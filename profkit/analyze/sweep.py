@@ -360,7 +360,7 @@ def _unsure(
     left = [point for point in points if point is not best and point.run not in slower]
     unknown = sorted(left, key=lambda point: -point.speed.value)
     listed = ", ".join(
-        f"{in_words(point.choice)} {point.speed.value:,.4g}" for point in unknown[:_TWO]
+        f"{point.speed.value:,.4g} of {in_words(point.choice)}" for point in unknown[:_TWO]
     )
     if more := len(unknown[_TWO:]):
         listed += f" and {counted(more, 'other')}"

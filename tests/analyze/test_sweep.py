@@ -77,7 +77,8 @@ def test_the_batch_at_the_peak_is_recommended_and_only_what_differs_is_shown():
     found = swept(by_batch([10, 11, 13, 40]))
     (finding,) = found.findings
     assert finding.message == (
-        "Take batch 4: throughput peaks there, at 307.7 samples/s by the batch; batch 8 also fits."
+        "Take batch 4: throughput peaks there, at 307.7 samples/s (batch / step time); "
+        "batch 8 also fits."
     )
     assert finding.evidence == {"run": "run2", "knee_batch": 4.0}
     assert list(rows(found)[0])[:2] == ["run", "batch"]
@@ -106,7 +107,7 @@ def test_the_front_rises_with_memory_though_repeats_tell_little():
 def test_a_smaller_batch_with_most_of_the_throughput_is_named():
     (finding,) = swept(by_batch([10, 11, 20.5, 40])).findings
     assert finding.message == (
-        "Take batch 8: throughput peaks there, at 200 samples/s by the batch; "
+        "Take batch 8: throughput peaks there, at 200 samples/s (batch / step time); "
         "batch 2 has 91% of it."
     )
     assert finding.evidence == {"run": "run3", "knee_batch": 2.0}
@@ -115,7 +116,7 @@ def test_a_smaller_batch_with_most_of_the_throughput_is_named():
 def test_of_equally_fast_batches_the_one_with_less_memory_is_recommended():
     (finding,) = swept(by_batch([10, 11, 13, 26])).findings
     assert finding.message == (
-        "Take batch 4: 307.7 samples/s by the batch, and batch 8 is not known to be faster "
+        "Take batch 4: 307.7 samples/s (batch / step time), and batch 8 is not known to be faster "
         "and takes "
         "180 MiB instead of 140 MiB."
     )
@@ -134,7 +135,7 @@ def test_nothing_is_recommended_that_the_repeats_do_not_support(repeats):
     assert noisy.findings == ()
     assert "fastest" not in [row["is_slower"] for row in rows(noisy)]
     [unsure] = [known for known in noisy.abstentions if "fastest" in known.what]
-    assert " samples/s by the batch against batch " in unsure.reason
+    assert " samples/s (batch / step time) against " in unsure.reason
     assert len(found.tables["runs"].rows) == 4
 
 
@@ -145,7 +146,10 @@ def test_a_run_that_is_only_not_known_to_be_slower_is_not_recommended():
     found = swept(runs)
     assert [row["is_slower"] for row in rows(found)] == ["yes", *["not known"] * 3]
     assert found.findings == ()
-    speeds = "307.7 samples/s by the batch against batch 8 307.7, batch 2 127; their repeats do not"
+    speeds = (
+        "307.7 samples/s (batch / step time) against 307.7 of batch 8, 127 of batch 2; "
+        "their repeats do not"
+    )
     assert found.abstentions[0].reason.startswith(speeds)
 
 
