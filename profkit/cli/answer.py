@@ -22,6 +22,7 @@ ANALYSES = (
 )
 """Analyses that the answer is made of."""
 
+_SAMPLES = "python_hotspots"
 _VERDICTS = ("kernel_verdict", "memory_verdict", "verdict")
 """Analyses that say, where there is nothing else to say, why there is not."""
 
@@ -47,6 +48,8 @@ def answer(run: RunFolder) -> Iterator[str]:
     if (verdict := verdict_on(run)) is not None:
         # As COLUMNS says, else as wide as the terminal; 80 characters into files and pipes.
         yield from lines(verdict, max(_NARROWEST, shutil.get_terminal_size().columns))
+        if (path := run.path / "analyze" / f"{_SAMPLES}.json").is_file():
+            yield from _numbers(_SAMPLES, _document(path).result)
         return
     documents = {path.stem: _document(path) for path in sorted(run.path.glob("analyze/*.json"))}
     if not documents:
@@ -87,7 +90,7 @@ def _numbers(name: str, found: result.Result) -> Iterator[str]:
     call = _first(found, "cuda_api_sum") if name == "nsys_stats" else {}
     if call and call["total_ns"] >= _LEAST_NS:
         yield f"  Most time in a call of CUDA: {call['name']}, {duration(call['total_ns'])}"
-    if name == "python_hotspots" and (line := _first(found, "lines")):
+    if name == _SAMPLES and (line := _first(found, "lines")):
         yield f"  Most sampled time: {line['self_share']:.0%} in {line['line']}"
     if name == "ncu_summary" and (kernel := _first(found, "kernels")) and "duration_ns" in kernel:
         yield f"  Longest measured kernel: {kernel['kernel']}, {duration(kernel['duration_ns'])}"

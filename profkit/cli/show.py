@@ -17,15 +17,16 @@ from profkit.cli.answer import (
     verdict_on,
     what_a_step_is,
 )
-from profkit.cli.run_folders import RunFolder, all_runs, is_run, last_selected, run_named
+from profkit.cli.run_folders import RUNS, RunFolder, all_runs, is_run, last_selected, run_named
 from profkit.core.errors import InputError
-from profkit.core.formatting import counted, local_time
+from profkit.core.formatting import counted, duration, local_time
 from profkit.core.saved_results import COMPARISONS, comparison_file
 from profkit.dag.overrides import last_runs
 from profkit.planning.model import Pairing
 from profkit.report.verdict_text import step_time
 
 _REPORT = Path("results/report.html")
+_LISTED = 6
 
 
 def main(argv: Sequence[str]) -> None:
@@ -116,10 +117,14 @@ def _in_short(files: Sequence[Path]) -> Sequence[Path]:
 
 
 def of_others(names: Sequence[str]) -> Iterator[str]:
-    """Yield which run of a selection to take, if that is known, and how many more there are."""
+    """Yield which run of a selection to take, if that is known, and the step time of each."""
     if len(names) > 1:
         yield from sweep_sentences(names)
-        yield f"{counted(len(names) - 1, 'more run')} in this selection: profkit ls"
+        for run in (RunFolder(RUNS / name) for name in names[:_LISTED]):
+            step_ns = run.step_time_ns
+            yield f"  {'not known' if step_ns is None else duration(step_ns):>9}  {run.name}"
+        left = len(names[_LISTED:])
+        yield f"{counted(left, 'more run')}: profkit ls" if left else "all runs: profkit ls"
 
 
 def of_run(run: RunFolder, *, notes_only: bool = False) -> Iterator[str]:

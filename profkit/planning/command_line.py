@@ -62,9 +62,9 @@ def _as_text(word: str, scalars: Collection[str]) -> str:
     def kept(found: re.Match[str]) -> str:
         slashes, name = found[1], found[2]
         section, dot, _ = name.partition(".")
-        if name in scalars or (dot and (section in scalars or section in _SECTIONS)):
-            return found[0]
-        if name.startswith("oc.") and ":" in name:
+        is_closed = "}" in word[found.end() :]
+        is_key = name in scalars or (dot and (section in scalars or section in _SECTIONS))
+        if is_closed and (is_key or (name.startswith("oc.") and ":" in name)):
             return found[0]
         return f"{slashes * 2}\\${{{name}"
 

@@ -288,8 +288,10 @@ def test_the_run_to_take_of_a_sweep_is_shown_while_it_is_that_of_the_selection(r
     assert main(["show"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("other  ")  # is the fastest
-    last = ["Take batch 4: throughput peaks there.", "1 more run in this selection: profkit ls"]
-    assert said.splitlines()[-2:] == last
+    first, *listed, last = said.splitlines()[-4:]
+    assert (first, last) == ("Take batch 4: throughput peaks there.", "all runs: profkit ls")
+    assert [line.split()[-1] for line in listed] == ["gpt-1", "other"]
+    assert listed[1].startswith("  not known  ")
     make_run(runs.parents[1], "third", "2026-01-04T10:00:00+00:00", ["ok"])
     save_selection((), ["gpt-1", "third"])
     assert main(["show"]) == 0
@@ -430,9 +432,10 @@ def test_the_verdict_takes_the_place_of_findings(run, capsys):
     )
     document(run, "verdict", verdict=verdict)
     assert main(["show"]) == 0
-    assert capsys.readouterr().out.splitlines()[1:3] == [
+    assert capsys.readouterr().out.splitlines()[1:4] == [
         "Input-bound: GPU idle.",
         "Confidence low. No check of the recording failed.",
+        "  Most sampled time: 40% in f (a.py:3)",
     ]
 
 
