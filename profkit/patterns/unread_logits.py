@@ -1,17 +1,28 @@
 """Unread logits: the last layer gives scores for every position, and those of few are read."""
 
+from collections.abc import Container
+from functools import partial
+from itertools import chain
+
 import numpy as np
 import pandas as pd
 
-from profkit.patterns._rows import Chosen, calling_line, cause, having, inside, place, time, trains
-from profkit.patterns._shapes import shape
+from profkit.patterns._rows import (
+    Chosen,
+    calling_line,
+    cause,
+    fitting,
+    having,
+    inside,
+    place,
+    time,
+    trains,
+)
+from profkit.patterns._shapes import MATRIX, shape
 from profkit.patterns.base import Match, pattern
 from profkit.patterns.prefix_computed_again import growing_length
 
 _LEAST_POSITIONS = 8
-_LEAST_WIDER = 4
-"""How many times as many scores as inputs a last layer has at least: words, and no features."""
-
 _OF_SEQUENCE = 3
 """Sizes of what a last layer is given: batch, positions, features."""
 
@@ -30,14 +41,12 @@ _READS_NONE = (
 def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame) -> Match | None:
     """Find last layers over a vocabulary of whose scores a part is selected, and no more read."""
     lookups = cpu_ops[having(cpu_ops, r"^aten::embedding$")].sort_values("start_ns")
-    if trains(cpu_ops) or growing_length(lookups):
+    if lookups.empty or trains(cpu_ops) or growing_length(lookups):
         return None
-    texts = cpu_ops["input_shapes"].astype(str)
-    given = {text: shape(text) for text in texts.unique()}
-    first = [given[text] for text in texts]
-    layers = _last_layers(cpu_ops, texts)
+    sizes = (shape(str(text))[:1] for text in lookups["input_shapes"].unique())
+    layers = _last_layers(cpu_ops, {*chain.from_iterable(sizes)})
     for scores, chosen in layers.items():
-        reads = np.array([tuple(one) == scores for one in first], dtype=bool)
+        reads = fitting(cpu_ops, "input_shapes", partial(_begins_with, scores))
         if not (reads & having(cpu_ops, _READS_ONE)).any():
             continue
         if (reads & ~having(cpu_ops, _READS_NONE)).any():
@@ -57,14 +66,20 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame) -> Match | None:
     return None
 
 
-def _last_layers(cpu_ops: pd.DataFrame, texts: "pd.Series[str]") -> dict[tuple[int, ...], Chosen]:
-    """Return the calls of linear layers with many more outputs than inputs, by what they give."""
+def _begins_with(scores: tuple[int, ...], text: str) -> bool:
+    return tuple(shape(text)) == scores
+
+
+def _last_layers(
+    cpu_ops: pd.DataFrame, vocabularies: Container[int]
+) -> dict[tuple[int, ...], Chosen]:
+    """Return the calls of linear layers that score each word of a vocabulary, by what they give."""
     layers: dict[tuple[int, ...], Chosen] = {}
     for at in np.flatnonzero(having(cpu_ops, "^aten::linear$")):
-        text = texts.iloc[at]
+        text = str(cpu_ops["input_shapes"].iloc[at])
         given, weight = shape(text), shape(text, 1)
-        is_wide = len(weight) > 1 and weight[0] >= _LEAST_WIDER * weight[1]
-        if len(given) == _OF_SEQUENCE and is_wide and given[1] >= _LEAST_POSITIONS:
+        is_last = len(weight) == MATRIX and weight[0] in vocabularies
+        if len(given) == _OF_SEQUENCE and is_last and given[1] >= _LEAST_POSITIONS:
             scores = (given[0], given[1], weight[0])
             layers.setdefault(scores, np.zeros(len(cpu_ops), dtype=bool))[at] = True
     return layers
