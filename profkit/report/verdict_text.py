@@ -3,7 +3,7 @@
 import re
 import string
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from profkit.core.formatting import counted, milliseconds, without_arguments
@@ -15,9 +15,9 @@ from profkit.core.verdict import (
     KernelVerdict,
     Limiter,
     MemoryVerdict,
-    Trust,
     Verdict,
 )
+from profkit.report.failed_checks import SHORT, in_short_of
 
 MOST_LINES = 13
 """With the name of the run and where its report lies, 15."""
@@ -325,31 +325,19 @@ def _trust(verdict: Verdict, width: int, most: int, *, in_short: bool) -> list[s
         return [f"{sure} No check of the recording failed."]
     if in_short and failed:
         # What has no short form is about the program, and not about how that was recorded.
-        is_short = failed[0].check in _IN_SHORT
+        is_short = failed[0].check in SHORT
         first, colon, _ = _sentences(failed[0].message)[0].partition(": ")
         why = f"{first}." if colon else first
-        doubt = f": {_in_short(failed)}." if is_short else f". {why}"
+        doubt = f": {in_short_of(failed)}." if is_short else f". {why}"
         return _wrapped(f"{sure[:-1]}{doubt}", width)
     for count in range(len(seen), 0, -1):
         said = [sure, *(check.message for check in seen[:count])]
         if more := seen[count:] if failed else []:
-            said.append(f"Also: {_in_short(more)}.")
+            said.append(f"Also: {in_short_of(more)}.")
         made = _wrapped(" ".join(said), width)
         if len(made) <= most:
             break
     return made
-
-
-def _in_short(checks: Iterable[Trust]) -> str:
-    return ", ".join(_short(check) for check in checks)
-
-
-def _short(check: Trust) -> str:
-    if slower := _SLOWER.match(check.message):
-        return f"steps{slower[1]}"
-    if check.message.startswith(_DIFFERENT):
-        return "the two runs differ"
-    return _IN_SHORT.get(check.check, check.check)
 
 
 _UNSEEN = {
@@ -361,41 +349,3 @@ _UNSEEN = {
 _SURE = [Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH]
 _ALWAYS = ("steps", "ranks", "profiler overhead")
 _OF_MACHINE = ("machine", "cores")
-_DIFFERENT = "The two runs differ: "
-_SLOWER = re.compile(r"The same steps( take [\d.]+ times as long with the profiler)")
-_IN_SHORT = {
-    "steps": "too few steps",
-    "few steps": "only two steps were traced",
-    "usual steps": "the traced steps are slower than most",
-    "whole steps": "recording ended within a step",
-    "variation": "step times vary",
-    "sizes": "step times vary with the sizes of tensors",
-    "ranks": "ranks were not recorded",
-    "named ranks": "other ranks ran than the command names",
-    "late rank": "one step decides which rank is late",
-    "clocks": "the clocks of the ranks differ",
-    "ends": "ends of collectives differ",
-    "cut off": "the file is cut off",
-    "lost events": "events were lost",
-    "repeated steps": "step numbers repeat",
-    "overlaps": "operators end after the ones around them",
-    "odd times": "some times are impossible",
-    "misplaced kernels": "kernels lie far from their launch",
-    "excerpt": "little was recorded",
-    "GPU": "the GPU was not recorded",
-    "MPS": "the GPU was not recorded",
-    "kernels": "rows of GPU work are missing",
-    "graphs": "kernels of CUDA graphs are missing",
-    "CPU": "the CPU was not recorded",
-    "operators": "no operator was recorded",
-    "launches": "launches of kernels were not recorded",
-    "GPU work": "the GPU work of most launches was not recorded",
-    "machine": "the machine was busy",
-    "cores": "more threads than cores",
-    "program": "no PyTorch was found",
-    "threads": "threads call the model at the same time",
-    "stacks": "recording Python stacks slows the CPU",
-    "ranges": "NVTX ranges slow the CPU",
-    "profiler overhead": "steps differ with the profiler",
-    "other steps": "the profiled run differs",
-}

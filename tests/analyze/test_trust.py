@@ -12,7 +12,7 @@ from profkit.analyze.division.periods import Periods
 from profkit.analyze.division.unrecorded_gpu import LOST, OF_APPLE
 from profkit.convert.torch_profiler.turns import AT_ONCE
 from profkit.core.result import Interval, Metric
-from profkit.report import verdict_text
+from profkit.report import failed_checks
 from profkit.tables import schema
 from profkit.tables.rank_clocks import MatchedCollectives
 
@@ -301,7 +301,7 @@ def test_threads_that_wait_for_cores_on_a_busy_machine_may_be_too_many(queued, r
 
 def test_each_check_has_words_for_a_terminal():
     of_verdict = {"late rank"}
-    assert {*CASES, *of_verdict} == set(verdict_text._IN_SHORT)
+    assert {*CASES, *of_verdict} == set(failed_checks.SHORT)
 
 
 @pytest.mark.parametrize(("ratio", "check"), [(0.6, "profiler overhead"), (0.5, "other steps")])
