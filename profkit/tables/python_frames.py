@@ -4,11 +4,13 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _LIBRARIES = frozenset({
     "PIL", "SimpleITK", "accelerate", "aiofiles", "aiohttp", "albumentations", "anyio", "asgiref",
@@ -106,7 +108,7 @@ def own_line(stack: object) -> str:
 
 
 def own_lines(
-    python_calls: pd.DataFrame, chosen: NDArray[np.bool_] | None = None
+    python_calls: "pd.DataFrame", chosen: NDArray[np.bool_] | None = None
 ) -> NDArray[np.object_]:
     """Return for each of the calls of one rank the frame of the program that it is, or lies in.
 
@@ -116,7 +118,7 @@ def own_lines(
     return np.concatenate([names[code[row]] for row, _ in _climbed(python_calls, chosen)])
 
 
-def called_functions(python_calls: pd.DataFrame) -> NDArray[np.object_]:
+def called_functions(python_calls: "pd.DataFrame") -> NDArray[np.object_]:
     """Return for each of the calls of one rank what the program called that it is, or lies in.
 
     Modules and functions have the names that the program knows, such as ``subprocess.run``. It is
@@ -127,7 +129,7 @@ def called_functions(python_calls: pd.DataFrame) -> NDArray[np.object_]:
     return np.concatenate([known[code[called]] for _, called in _climbed(python_calls)])
 
 
-def _names(python_calls: pd.DataFrame) -> tuple[NDArray[np.object_], NDArray[np.integer[Any]]]:
+def _names(python_calls: "pd.DataFrame") -> tuple[NDArray[np.object_], NDArray[np.integer[Any]]]:
     """Return names, "" at the end, and which of them each call has; that of row -1 is the last."""
     names = python_calls["name"].astype("category").cat
     every = [*map(str, names.categories), ""]
@@ -148,7 +150,7 @@ def is_wrapper(frame: str) -> bool:
 
 
 def _climbed(
-    python_calls: pd.DataFrame, chosen: NDArray[np.bool_] | None = None
+    python_calls: "pd.DataFrame", chosen: NDArray[np.bool_] | None = None
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Yield the rows of the program's frame around each call and of what that called, -1: none.
 
@@ -173,7 +175,7 @@ def _climbed(
         yield row, called
 
 
-def _callers(python_calls: pd.DataFrame) -> Callable[[NDArray[np.int64]], NDArray[np.int64]]:
+def _callers(python_calls: "pd.DataFrame") -> Callable[[NDArray[np.int64]], NDArray[np.int64]]:
     """Return what gives the rows of the callers of some calls, -1 for none."""
     call, caller = (python_calls[name].to_numpy(np.int64) for name in ("call", "caller"))
     is_sorted = bool((call[1:] > call[:-1]).all())

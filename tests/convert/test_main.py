@@ -1,6 +1,8 @@
 """The command: captures in, tables and ``convert.json`` out."""
 
 import json
+import subprocess
+import sys
 from contextlib import nullcontext
 from unittest.mock import Mock
 
@@ -360,3 +362,12 @@ def test_several_files_and_a_large_one_have_helpers(sizes, cores, count, tmp_pat
     with command._helping("nsys", raws, cores) as pool:
         assert pool == ("helpers" if count else None)
     assert asked == ([(count, "profkit.convert.nsys")] if count else [])
+
+
+def test_converters_load_no_pandas():
+    code = (
+        "import sys, profkit.convert.__main__; from profkit.convert import converters;"
+        "converters(); print('pandas' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
