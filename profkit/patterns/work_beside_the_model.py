@@ -191,10 +191,12 @@ def _keys(python_calls: pd.DataFrame, model: pd.DataFrame) -> NDArray[np.object_
 def _calls_model(model: pd.DataFrame, line: pd.DataFrame) -> bool:
     """Tell whether much of the time of a line is the model's, which may begin behind it as well.
 
-    A line that was sampled lasts until the next sample.
+    A line that was sampled lasts until the next sample; of what goes on in steps that were not
+    traced, where nothing of the model is known, no more than is within those that were counts.
     """
+    traced = model["start_ns"].min(), model["end_ns"].max()
     time_ns = [
-        float((rows["end_ns"] - rows["start_ns"]).sum())
+        float((rows["end_ns"].clip(*traced) - rows["start_ns"].clip(*traced)).sum())
         for rows in (model[within(model, line)], line)
     ]
     return time_ns[0] > _MUCH * time_ns[1]

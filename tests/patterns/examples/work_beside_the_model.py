@@ -56,5 +56,15 @@ PASSED = {
         **FOUND,
         "python_calls": [row | {"charged_ns": 0} for row in FOUND["python_calls"]],
     },
+    "a line that calls the model, in steps behind the traced ones as well": {
+        **FOUND,
+        "python_calls": [
+            called(0, 200_000, "train.py(9): <module>", 90_000),
+            called(1_000, 80_000, MODEL),
+            called(200_000, 9_000_000, "train.py(9): <module>", 60_000),
+            called(201_000, 280_000, MODEL),
+        ],
+        "causes": causes(("python.train_py(9): <module>", 0.05, "train.py(9): <module>")),
+    },
     "a program without modules": {**FOUND, "python_calls": FOUND["python_calls"][2:]},
 }
