@@ -3,7 +3,7 @@
 import pandas as pd
 
 from profkit.core.verdict import Confidence
-from profkit.patterns._rows import having, per_time
+from profkit.patterns._rows import equal, having, per_time
 from profkit.patterns.base import CHARGED, Match, pattern
 
 _LEAST_NS = 100_000
@@ -11,6 +11,9 @@ _LEAST_NS = 100_000
 
 _BUSY = 1.25
 """Cores in use, of those that operators may use, above which other threads have work as well."""
+
+_ALIKE = 0.5
+"""Time in operators, of that of the thread with most, above which another one is at work too."""
 
 _QUEUED = 0.1
 """Share of its time in which a program had no core, above which other programs use the cores."""
@@ -41,6 +44,8 @@ def match(cpu_ops: pd.DataFrame, processes: pd.DataFrame) -> Match | None:
     if in_use > threads * _BUSY or queued > _QUEUED:
         return None
     of_torch = cpu_ops[having(cpu_ops, "^aten::")]
+    if threads * ranks * _calling_threads(of_torch) >= cores:
+        return None
     # One that lost its core for a while is no long operator.
     alike = of_torch.groupby(["name", "input_shapes"], observed=True, dropna=False)[CHARGED]
     long_ns = float(of_torch[CHARGED][alike.transform("median") >= _LEAST_NS].sum())
@@ -53,3 +58,10 @@ def match(cpu_ops: pd.DataFrame, processes: pd.DataFrame) -> Match | None:
         confidence=Confidence.LOW if may_be_default else Confidence.MEDIUM,
         evidence={"threads": threads * ranks, "cores": cores, "cores_in_use": round(in_use, 2)},
     )
+
+
+def _calling_threads(of_torch: pd.DataFrame) -> int:
+    """Return how many threads of the program call operators, each of which may use its own."""
+    own = of_torch[~equal(of_torch, "phase", "backward")]
+    time_ns = (own["end_ns"] - own["start_ns"]).groupby(own["tid"]).sum()
+    return int((time_ns > _ALIKE * time_ns.max()).sum())

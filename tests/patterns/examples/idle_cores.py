@@ -18,6 +18,10 @@ PASSED = {
     "a thread for each physical core": {**FOUND, "processes": [process(operator_threads=2)]},
     "other threads use the cores": {**FOUND, "processes": [process(cpu_ns=5_000_000)]},
     "other programs use the cores": {**FOUND, "processes": [process(queued_ns=300_000)]},
+    "threads of the program use the cores": {
+        **FOUND,
+        "cpu_ops": [row | {"tid": tid} for tid in range(4) for row in OPS],
+    },
     "short operators": {**FOUND, "cpu_ops": OPS[1:2] * 9},
     "one of them lost its core": {
         **FOUND,
