@@ -242,12 +242,15 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
 
 
 def _checks(causes: Result, others: _Others, known: float, mine: Sequence[Cause]) -> list[Trust]:
-    """Return the checks of unprofiled steps, and those of the traced ones."""
+    """Return the checks of unprofiled steps, and those of the traced ones.
+
+    That the machine was busy comes first: it may be why others failed.
+    """
     steps = others.unprofiled
     loads_data = any("loading_data" in cause.id for cause in mine)
     traced = [*map(trust_of, table_rows(causes, "trust"))]
     made = {one.check for one in traced}
-    return [
+    found = [
         *between_steps(steps),
         *growing_steps(steps, table_rows(causes, "matches")),
         *uneven_steps(steps, known, loads_data=loads_data, sizes_vary=SIZES in made),
@@ -255,6 +258,7 @@ def _checks(causes: Result, others: _Others, known: float, mine: Sequence[Cause]
         *traced,
         *of_late_rank(mine),
     ]
+    return sorted(found, key=lambda check: check.check != MACHINE)
 
 
 def _spoken(mine: Sequence[Cause], checks: Iterable[Trust]) -> list[Cause]:

@@ -338,6 +338,8 @@ def test_that_the_machine_was_busy_in_the_unprofiled_run_is_said_once(checks):
     said = [check.message for check in found.trust if check.check == "machine"]
     busy = "Other processes took more than 10% of the CPUs' time: repeat on an idle machine."
     assert said == ([message for *_, message, _ in checks] or [busy])
+    assert found.trust[0].message == said[0]
+    assert any(not check.passed for check in found.trust[1:])
     assert found.confidence is Confidence.LOW
 
 
