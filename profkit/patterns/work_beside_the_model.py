@@ -156,8 +156,7 @@ def _has_gradients(ops: pd.DataFrame, cpu_ops: pd.DataFrame) -> bool:
 
 def _model(python_calls: pd.DataFrame, cpu_ops: pd.DataFrame) -> pd.DataFrame:
     """Return when the model ran: calls of its parts, and phases, which few samples may lie in."""
-    steps = within(python_calls, python_calls[having(python_calls, _STEPS)])
-    closures = steps & (functions(python_calls) != "")
+    closures = _in_steps(python_calls) & (functions(python_calls) != "")
     # Trainers call the model from within the optimizer's step, and the program's hooks with it.
     begins = python_calls["start_ns"][having(python_calls, MODEL) | closures]
     calls_model = having(python_calls, "torch/optim/") & (contained(python_calls, begins) > 0)
@@ -167,6 +166,18 @@ def _model(python_calls: pd.DataFrame, cpu_ops: pd.DataFrame) -> pd.DataFrame:
     columns = ["tid", "start_ns", "end_ns"]
     made: pd.DataFrame = pd.concat([calls[columns], phases[columns]], ignore_index=True)
     return made
+
+
+def _in_steps(python_calls: pd.DataFrame) -> Chosen:
+    """Choose the calls that steps of optimizers make: all frames of one look last equally long."""
+    steps = python_calls[having(python_calls, _STEPS)].sort_values("start_ns", kind="stable")
+    inside = within(python_calls, steps)
+    if not inside.any():
+        return inside
+    start, call = (python_calls[name].to_numpy(np.int64) for name in ("start_ns", "call"))
+    begun, maker = (steps[name].to_numpy(np.int64) for name in ("start_ns", "call"))
+    latest = np.searchsorted(begun, start, "right") - 1
+    return np.asarray(inside & ((start > begun[latest]) | (call > maker[latest])), dtype=np.bool_)
 
 
 def _keys(python_calls: pd.DataFrame, model: pd.DataFrame) -> NDArray[np.object_]:

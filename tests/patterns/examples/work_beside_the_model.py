@@ -66,5 +66,19 @@ PASSED = {
         ],
         "causes": causes(("python.train_py(9): <module>", 0.05, "train.py(9): <module>")),
     },
+    "an optimizer's step, all frames of which last as long as the look at them": {
+        **FOUND,
+        "python_calls": [
+            row | {"call": number}
+            for number, row in enumerate(
+                [
+                    *CALLS[:3],
+                    called(20_000, 110_000, "torch/optim/adam.py(248): step"),
+                    CALLS[3],
+                    called(111_000, 180_000, "torch/optim/adam.py(248): step"),
+                ]
+            )
+        ],
+    },
     "a program without modules": {**FOUND, "python_calls": FOUND["python_calls"][2:]},
 }
