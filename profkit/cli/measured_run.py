@@ -3,7 +3,7 @@
 import os
 import re
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -121,7 +121,7 @@ def measured(run: RunFolder, *, needs_steps: bool = True) -> MeasuredRun:
     if needs_steps and METRICS["step_time"] not in metrics:
         reasons = "; ".join([*failed, *(missing.reason for missing in steps.abstentions)])
         raise InputError(f"{run.name}: no step times: {reasons}", hint=hint)
-    facts = [dict(_facts(record)) for record in records]
+    facts = [dict(_facts(record, run.unread)) for record in records]
     keys = dict.fromkeys(key for record in facts for key in record)
     return MeasuredRun(
         name=run.name,
@@ -203,11 +203,13 @@ def _failures(record: Mapping[str, Any]) -> Iterator[str]:
             yield text
 
 
-def _facts(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what the numbers of one capture depend on."""
+def _facts(record: Mapping[str, Any], unread: Container[str]) -> Iterator[tuple[str, str]]:
+    """Yield what the numbers of one capture depend on; no setting that is `unread`."""
     yield "tool", str(record.get("tool", ""))
-    for part, known in (("machine", "machine"), ("versions", "versions"), ("", "workload")):
-        yield from _flat(record.get(known) or {}, part)
+    for part in ("machine", "versions"):
+        yield from _flat(record.get(part) or {}, part)
+    settings = record.get("workload") or {}
+    yield from _flat({key: settings[key] for key in settings if key not in unread}, "")
     folder = record.get("workload", {}).get("launcher", {}).get("cwd") or "."
     for source in record.get("sources") or ():
         # Two folders of the same project have the same files.

@@ -11,6 +11,7 @@ import msgspec
 from profkit.core.capture_record import read_capture
 from profkit.core.errors import InputError
 from profkit.core.formatting import counted
+from profkit.core.run_manifest import read_manifest
 from profkit.core.settings import nearest
 from profkit.dag.overrides import last_runs
 
@@ -50,6 +51,13 @@ class RunFolder:
         return [
             read_capture(path) for path in sorted(self.path.glob("capture/*/rep*/capture.json"))
         ]
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """Keys of its settings that its program never gets, as far as its manifest says."""
+        path = self.path / "manifest.json"
+        made = read_manifest(path) if path.is_file() else None
+        return frozenset(made.facts.get("unread", ()) if made else ())
 
     @property
     def is_imported(self) -> bool:

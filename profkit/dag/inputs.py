@@ -244,6 +244,7 @@ class Dag:
             "command": command(run.overrides),
             "overrides": run.overrides,
             "behaviour": run.behaviour,
+            "unread": list(run.unread),
             "hardware": run.hardware,
             "tools": run.tools,
         }

@@ -16,6 +16,7 @@ from profkit.cli.measured_run import measured, result_of
 from profkit.cli.run_folders import RunFolder, run_named
 from profkit.core.errors import InputError
 from profkit.core.result import Abstention, Metric, Result, Table
+from profkit.core.sealed_json import sealed
 from profkit.testing import run
 from profkit.testing.result_tree import ResultTree
 from tests.cli.measured_runs import MACHINE, STEADY, leave_peak, leave_result, leave_run
@@ -130,6 +131,17 @@ def test_time_between_steps_is_said_to_be_left_out_where_it_is_much(folder, caps
     leave_run(folder, "three", 100 * STEADY, second=40)
     assert main(["compare", "one", "three"]) == 0
     assert "leaves out" not in capsys.readouterr().out
+
+
+def test_a_setting_that_the_program_of_one_run_never_gets_is_unset_there(folder, capsys):
+    leave_run(folder, "one", 100 * STEADY, batch=8)
+    leave_run(folder, "two", 100 * STEADY, second=30)
+    about = {"run": "two", "command": "", "behaviour": {}, "tools": {}, "captures": []}
+    manifest = json.dumps(about | {"unread": ["batch"]}).encode()
+    (folder / "results/runs/two/manifest.json").write_bytes(sealed(manifest + b"\n"))
+    said = compared(capsys)
+    assert "differences: batch 8 -> unset" in said
+    assert not any("batches differ" in line for line in said)
 
 
 def test_a_slower_run_that_takes_less_memory_is_said_to_be_both(folder, capsys):

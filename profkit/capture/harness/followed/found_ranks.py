@@ -222,7 +222,7 @@ def _lack(out: Path, records: Sequence[ProcessRecord], replacing: str) -> str:
             " replaces"
         )
     return (
-        f"{counted(len(records), 'process')} imported torch, and none made a step: call"
+        f"{counted(len(records), 'process', 'es')} imported torch, and none made a step: call"
         " profkit.step() at the end of each step, or set workload.step=forward if the program"
         " calls a module but no optimizer"
     )
