@@ -14,20 +14,13 @@ from pathlib import Path
 from types import FrameType
 
 from profkit.capture.harness import foreground
+from profkit.capture.harness.record.last_words import OF_PROFILER
 from profkit.cli import snakemake_process
 from profkit.process import caller_environment
 
 _BLOCK_BYTES = 1 << 16
 _SAME_S = 0.3
 """Within this another signal is the same one: ``timeout`` sends it to the group as well."""
-
-_OF_PROFILER = re.compile(
-    rb"^(?:USDT:.*\] profiler_(?:start|stop)"
-    rb"|ERROR: External init callback must run in same thread as registerClient.*"
-    rb"|\[W.*\] Memory block of unknown size was allocated before the profiling started.*)\r?\n",
-    re.MULTILINE,
-)
-"""What PyTorch prints as profkit starts its profiler, whatever the program does: the log has it."""
 
 _MAY_BE_OF_PROFILER = re.compile(rb"USDT:|ERROR: External|\[W\d{4} ")
 
@@ -65,7 +58,7 @@ class ProgramLink:
             last = printed.rfind(b"\n") + 1
             kept = len(printed) if _MAY_BE_OF_PROFILER.match(printed, last) is None else last
             del self.printed[:kept]
-        return _OF_PROFILER.sub(b"", printed[:kept])
+        return OF_PROFILER.sub(b"", printed[:kept])
 
     def listen(self) -> None:
         """Read what programs print, one after the other, until this process ends."""

@@ -1,9 +1,11 @@
 """The words of a whole command line: assignments, the program, and the script that it runs."""
 
+import glob
 import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
+from itertools import accumulate, dropwhile
 from pathlib import Path
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
@@ -86,12 +88,29 @@ def missing_program(words: Sequence[str], folder: Path, environment: Mapping[str
 
 
 def _missing_script(command: Sequence[str], folder: Path) -> str:
-    """Return that the script behind a plain ``python`` is not there, or ""."""
-    if not _PYTHON.fullmatch(command[0]) or len(command) == 1:
+    """Return that the script or module behind a plain ``python`` is not there, or ""."""
+    if not _PYTHON.fullmatch(command[0]):
         return ""
-    path = folder / command[1]
+    named = [*dropwhile(_FLAG.fullmatch, command[1:])]
+    if named[:1] == ["-m"]:
+        return _missing_module("".join(named[1:2]), folder)
+    path = folder / (named or [""])[0]
     is_there = os.path.exists(path)  # noqa: PTH110
     return no_script(path) if _SCRIPT.fullmatch(path.name) and not is_there else ""
+
+
+def _missing_module(name: str, folder: Path) -> str:
+    """Return that a package in `folder` has no module of this name, or "".
+
+    A folder that does not say that it is a package may be shadowed by one that is installed.
+    """
+    *packages, module = name.split(".")
+    path = folder.joinpath(*packages)
+    inner = accumulate(packages, Path.__truediv__, initial=folder)
+    if not packages or not all((one / "__init__.py").is_file() for one in [*inner][1:]):
+        return ""
+    is_there = (path / module).is_dir() or any(path.glob(f"{glob.escape(module)}.*"))
+    return "" if is_there else no_script(path / f"{module}.py")
 
 
 def no_script(path: Path) -> str:

@@ -41,14 +41,24 @@ def test_a_run_is_called_after_what_the_command_runs(command, name):
         ("python absent.py --lr 3", "command: no such script: "),
         ("A=1 python3.11 absent.py", "command: no such script: "),
         ("python trian.py", "trian.py; is it train.py?"),
+        ("python -u trian.py", "trian.py; is it train.py?"),
+        ("python -m pkg.trian --lr 3", "pkg/trian.py; is it train.py?"),
+        ("python -m pkg.train", ""),
+        ("python -m pkg.of.trian", ""),
+        ("python -m trian", ""),
+        ("python -m", ""),
+        ("python -W ignore trian.py", ""),
         ("train.py", "command: train.py is no program on PATH; write python train.py"),
         ("./train.py", "is not executable; write python train.py"),
         ("PATH=/nowhere bash x", "command: no program named 'bash' on PATH"),
     ],
 )
 def test_a_command_that_cannot_be_started_is_found_before_that(command, message, tmp_path):
-    (tmp_path / "train.py").touch()
-    assert message in Workload(command=command).check_command(tmp_path)
+    (tmp_path / "pkg/of").mkdir(parents=True)
+    for name in ("train.py", "pkg/__init__.py", "pkg/train.py"):
+        (tmp_path / name).touch()
+    found = Workload(command=command).check_command(tmp_path)
+    assert message in found if message else not found
 
 
 def test_assignments_are_those_in_front():

@@ -7,6 +7,7 @@ can read the position when the rank is gone.
 
 import contextlib
 import os
+import re
 import socket
 import struct
 from collections.abc import Iterator
@@ -21,6 +22,14 @@ _MOST_RANKS = 1024
 # Process, user and group.
 _CREDENTIALS = struct.Struct("3i")
 _MOST_BYTES = 4096
+
+OF_PROFILER = re.compile(
+    rb"^(?:USDT:.*\] profiler_(?:start|stop)"
+    rb"|ERROR: External init callback must run in same thread as registerClient.*"
+    rb"|\[W.*\] Memory block of unknown size was allocated before the profiling started.*)\r?\n",
+    re.MULTILINE,
+)
+"""What PyTorch prints as profkit starts its profiler, whatever the program does: the log has it."""
 
 
 def hand_over(out: Path, token: str, rank: Rank) -> None:
@@ -96,7 +105,8 @@ def collect(out: Path) -> dict[str, str]:
 def _line_before(log: Path, position: int) -> str:
     with log.open("rb") as file:
         file.seek(max(position - _MOST_BYTES, 0))
-        lines = file.read(min(position, _MOST_BYTES)).decode(errors="replace").splitlines()
+        ended = file.read(min(position, _MOST_BYTES)) + b"\n"
+    lines = OF_PROFILER.sub(b"", ended).decode(errors="replace").splitlines()
     return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 

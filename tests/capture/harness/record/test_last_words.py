@@ -41,7 +41,7 @@ def capture(tmp_path):
 
 def test_each_rank_is_quoted_and_neither_its_launcher_nor_the_one_that_noticed(capture):
     log, listener, rank = capture
-    rank("rank1_dp1_tp0_pp0", "os.system('echo no shard 7 >&2')")
+    rank("rank1_dp1_tp0_pp0", "os.system('echo no shard 7 >&2; echo \"USDT:x] profiler_start\"')")
     rank("rank0_dp0_tp0_pp0", "print('Connection closed by peer', flush=True)")
     rank("rank2_dp2_tp0_pp0", "os.dup2(os.open(os.devnull, os.O_WRONLY), 1); os.close(2)")
     with log.open("a") as output:
