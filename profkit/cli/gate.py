@@ -130,6 +130,7 @@ def _run(args: argparse.Namespace) -> list[Checked]:
         *(f"note: {note}" for note in notes(baseline, run)),
     ]
     why = list(_why(baseline, run, checked))
+    sys.stdout.write(f"{run.name} against {baseline.name}:\n")
     for result in checked:
         sys.stdout.write(f"{result.answer.upper()}  {result.condition.text}: {result.message}\n")
     sys.stdout.writelines(f"{line}\n" for line in (*why, *remarks))

@@ -81,7 +81,7 @@ def test_a_gate_that_fails_on_memory_alone_does_not_explain_the_step_time(folder
     assert main([*gate, "peak_memory > 5%", "--fail-if", "throughput < -3%"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert not any(line.startswith("why") for line in lines)
-    assert lines[1].endswith("of both: add workload.samples='${batch}'")
+    assert lines[2].endswith("of both: add workload.samples='${batch}'")
     assert "differs: batch 2 -> 4" in lines
     assert main([*gate, "step_time > 5%"]) == 1
     assert any(line.startswith("why, from 100") for line in capsys.readouterr().out.splitlines())
@@ -94,7 +94,9 @@ def test_a_gate_without_a_baseline_is_on_the_newest_comparison(folder, capsys):
     assert "no comparison was kept" in capsys.readouterr().err
     keep("ab", compared_runs(*(measured(run_named(name)) for name in "ab"), band=0.01))
     assert main(["gate", *SLOWER]) == 1
-    assert "not captured in turn" not in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert said.startswith("b against a:\n")
+    assert "not captured in turn" not in said
     assert main(["gate", "ab", "--fail-if", "step_time > +15%"]) == 0
     assert main(["gate", "nope", *SLOWER]) == 2
 
