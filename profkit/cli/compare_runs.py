@@ -71,7 +71,9 @@ def _named(name: str) -> Iterator[MeasuredRun]:
         from profkit.cli.unkept_run import unkept_run  # noqa: PLC0415
 
         with unkept_run([path]) as (folder, *_):
-            yield measured(RunFolder(folder), needs_steps=False)
+            found = measured(RunFolder(folder), needs_steps=False)
+            (tool,) = (made.name for made in (folder / "tables").iterdir())
+            yield replace(found, facts=found.facts | {"tool": tool})
     else:
         # Causes can be compared where no step was marked.
         yield measured(run_named(name), needs_steps=False)

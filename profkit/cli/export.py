@@ -37,9 +37,13 @@ def main(argv: Sequence[str]) -> None:
             f"{', '.join(run.name for run in runs)}: there is no recording to copy",
             hint="profkit clean may have removed them; profkit why says what is captured again",
         )
-    args.to.mkdir(parents=True, exist_ok=True)
-    for name, file in copies.items():
-        shutil.copyfile(file, args.to / name)
+    try:
+        args.to.mkdir(parents=True, exist_ok=True)
+        for name, file in copies.items():
+            shutil.copyfile(file, args.to / name)
+    except OSError as error:
+        reason = f"{args.to}: {error.strerror}"
+        raise InputError(reason, hint="name a folder that can be written: --to FOLDER") from error
     total = size(sum(file.stat().st_size for file in copies.values()))
     sys.stdout.write(f"{counted(len(copies), 'file')}, {total}, in {args.to}\n")
 

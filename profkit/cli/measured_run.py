@@ -45,6 +45,7 @@ _STEP_TIME_MEAN = "step_time_mean_ns"
 _NAME = re.compile(r"\w[\w.+-]*")
 _SCHEMA_VERSION = 1
 _HASH_LETTERS = 12
+_CUT_OFF = "cut off"
 _GPUS = "devices"
 # Other numbers for the same machine, or for the same setting.
 _VARYING = ("uuid", "pcie_generation", "pcie_width", "os")
@@ -117,7 +118,8 @@ def measured(run: RunFolder, *, needs_steps: bool = True) -> MeasuredRun:
     if (between := steps.metrics.get(BETWEEN_STEPS)) is not None:
         metrics[BETWEEN_STEPS] = between
     records = _records(run)
-    failed = tuple(dict.fromkeys(text for record in records for text in _failures(record)))
+    failures = (text for record in records for text in _failures(record))
+    failed = tuple(dict.fromkeys((*failures, *_cut_off(result_of(run, "causes")))))
     if needs_steps and METRICS["step_time"] not in metrics:
         reasons = "; ".join([*failed, *(missing.reason for missing in steps.abstentions)])
         raise InputError(f"{run.name}: no step times: {reasons}", hint=hint)
@@ -201,6 +203,14 @@ def _failures(record: Mapping[str, Any]) -> Iterator[str]:
     for text in record.get("warnings", ()):
         if text.startswith(FAILED_AFTER):
             yield text
+
+
+def _cut_off(causes: Result | None) -> Iterator[str]:
+    """Yield that a recording ends too early, if it does."""
+    checks = causes.tables["trust"].records() if causes and "trust" in causes.tables else []
+    for check in checks:
+        if check["check"] == _CUT_OFF and check["passed"] == "false":
+            yield check["message"]
 
 
 def _facts(record: Mapping[str, Any], unread: Container[str]) -> Iterator[tuple[str, str]]:

@@ -294,6 +294,25 @@ def test_folders_of_recordings_are_compared_under_the_names_by_which_they_differ
     assert "empty: neither a run nor a folder of recordings" in capsys.readouterr().err
 
 
+def test_a_recording_is_not_compared_with_unprofiled_steps(folder, capsys):
+    leave_run(folder, "one", [100])
+    (folder / "traces").mkdir()
+    write_trace(folder / "traces/0.json", 0)
+    assert main(["compare", "one", "traces"]) == 3
+    said = capsys.readouterr().out.splitlines()
+    assert said[2].startswith("not comparable: tool baseline -> torch_profiler")
+
+
+def test_a_recording_that_is_cut_off_is_named(folder, capsys):
+    for name in ("one", "two"):
+        write_trace(folder / f"{name}.json", 0)
+    cut = folder / "two.json"
+    cut.write_text(cut.read_text()[:-150])
+    assert main(["compare", "one.json", "two.json"]) == 0
+    (note,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note: tw")]
+    assert note.startswith("note: two: The trace is cut off at byte ")
+
+
 def test_repeats_on_a_busy_machine_are_named_and_lines_are_few(folder, capsys):
     leave_run(folder, "one", 100 * STEADY, noisy=(1,))
     versions = {f"setting{index}": index for index in range(30)}

@@ -58,3 +58,8 @@ def test_a_run_without_a_recording_is_named(folder, capsys):
     assert main(["export", "bare", "--to", "traces"]) == 1
     assert "bare: there is no recording to copy" in capsys.readouterr().err
     assert not (folder / "traces").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_named(capsys):
+    assert main(["export", "--to", "/proc/absent"]) == 1
+    assert "/proc/absent: No such file or directory" in capsys.readouterr().err
