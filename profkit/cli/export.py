@@ -16,7 +16,7 @@ from profkit.cli.run_folders import RunFolder, last_selected, run_named
 from profkit.core.errors import InputError
 from profkit.core.formatting import counted, size
 
-_OURS = ("capture.json", ".steps.json", ".log")
+_OURS = ("capture.json", ".steps.json", ".python.json", ".worker.json", ".log", ".part")
 """Endings of files of a capture that are of use to profkit alone."""
 
 

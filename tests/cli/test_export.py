@@ -18,6 +18,8 @@ def folder(tmp_path, monkeypatch):
         for file in (
             "capture/nsys/rep0/rank1_dp1.nsys-rep",
             "capture/nsys/rep0/rank1_dp1.steps.json",
+            "capture/nsys/rep0/rank2_dp2.steps.part",
+            "capture/nsys/rep0/rank1_dp1.python.json",
             "capture/nsys/rep0/capture.log",
             "convert/nsys/.snakemake_timestamp",
             "convert/nsys/rank1_dp1.rep0_nvtx_sum.csv",
