@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from profkit.cli.run_folders import RunFolder, last_selected, run_named
+from profkit.core.capture_record import read_capture
 from profkit.core.errors import InputError
 from profkit.core.formatting import counted, size
 
@@ -49,14 +50,27 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _named(run: RunFolder) -> Iterator[tuple[str, Path]]:
-    """Yield the files of `run` that people open, by the names of their copies."""
-    for folder in sorted(run.path.glob("capture/*/rep*")):
+    """Yield the files of `run` that people open, by the names of their copies.
+
+    Where a capture was not tried, what lies there is of one before.
+    """
+    folders = sorted(run.path.glob("capture/*/rep*"))
+    made = [folder for folder in folders if not _is_skipped(folder)]
+    left_out = {folder.parent.name for folder in folders} - {folder.parent.name for folder in made}
+    for folder in made:
         recorded = f"{run.name}.{folder.parent.name}.{folder.name}"
         yield from (file for file in _files(recorded, folder) if not file[0].endswith(_OURS))
     for folder in sorted(run.path.glob("convert/*")):
-        yield from _files(f"{run.name}.{folder.name}", folder)
+        if folder.name not in left_out:
+            yield from _files(f"{run.name}.{folder.name}", folder)
     for file in sorted(run.path.glob("timeline/*.trace.json.gz")):
-        yield f"{run.name}.{file.name.replace('.trace', '.timeline.trace')}", file
+        if file.name.partition(".")[0] not in left_out:
+            yield f"{run.name}.{file.name.replace('.trace', '.timeline.trace')}", file
+
+
+def _is_skipped(folder: Path) -> bool:
+    record = folder / "capture.json"
+    return record.is_file() and read_capture(record)["status"] == "skipped"
 
 
 def _files(prefix: str, folder: Path) -> Iterator[tuple[str, Path]]:

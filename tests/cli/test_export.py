@@ -1,5 +1,7 @@
 """Copies of recordings, for people who keep those of several runs in one folder."""
 
+import json
+
 import pytest
 
 from profkit.cli import main
@@ -65,3 +67,13 @@ def test_a_run_without_a_recording_is_named(folder, capsys):
 def test_a_folder_that_cannot_be_made_is_named(capsys):
     assert main(["export", "--to", "/proc/absent"]) == 1
     assert "/proc/absent: No such file or directory" in capsys.readouterr().err
+
+
+def test_what_a_capture_before_left_is_not_copied_where_none_was_made(folder):
+    record = {"tool": "nsys", "repeat": 0, "attempt": 2, "status": "skipped", "reason": "not tried"}
+    record |= {"settings": {}, "workload": {}}
+    path = folder / "results/runs" / NAMES[1] / "capture/nsys/rep0/capture.json"
+    path.write_text(json.dumps(record))
+    assert main(["export", "--to", "traces"]) == 0
+    copies = [path.name for path in (folder / "traces").iterdir()]
+    assert sorted(copies) == [name for name in exported(NAMES[1]) if ".nsys." not in name]
