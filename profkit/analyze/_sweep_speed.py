@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from profkit.analyze._sweep_axes import BATCH, RANKS, Value
 from profkit.analyze.base import ByRun
+from profkit.core.formatting import number
 from profkit.core.result import Metric
 
 STEPS = "Steps per second"
@@ -43,4 +44,4 @@ def speed_of(run: str, steps: ByRun, choices: Mapping[str, Mapping[str, Value]])
 def in_words_of(speed: Metric) -> str:
     """Return how fast a run is, for example ``1,234 samples/s``."""
     of = {STEPS: "steps/s", BY_BATCH: "samples/s (batch / step time)"}
-    return f"{speed.value:,.4g} {of.get(speed.title, 'samples/s')}"
+    return f"{number(speed.value)} {of.get(speed.title, 'samples/s')}"

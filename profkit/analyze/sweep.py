@@ -15,7 +15,7 @@ from profkit.analyze._sweep_speed import BY_BATCH, STEPS, in_words_of, speed_of
 from profkit.analyze.base import Behaviour, ByRun, ResultTables, analysis
 from profkit.analyze.shared.paired import FEWEST_PAIRS, TOO_FEW, Ratio, adjusted, compared
 from profkit.core.drawing import Drawing
-from profkit.core.formatting import counted, size
+from profkit.core.formatting import counted, number, size
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.core.settings import Settings
 from profkit.core.step_time import timed_alike
@@ -360,7 +360,7 @@ def _unsure(
     left = [point for point in points if point is not best and point.run not in slower]
     unknown = sorted(left, key=lambda point: -point.speed.value)
     listed = ", ".join(
-        f"{point.speed.value:,.4g} of {in_words(point.choice)}" for point in unknown[:_TWO]
+        f"{number(point.speed.value)} of {in_words(point.choice)}" for point in unknown[:_TWO]
     )
     if more := len(unknown[_TWO:]):
         listed += f" and {counted(more, 'other')}"

@@ -9,7 +9,7 @@ from profkit.cli.run_folders import RUNS, SELECTION, RunFolder
 from profkit.core import result
 from profkit.core.capture_record import capture_warnings
 from profkit.core.errors import InputError
-from profkit.core.formatting import counted, duration, size
+from profkit.core.formatting import counted, duration, number, size
 from profkit.core.job_record import CONVERSION, NOTHING, read_job
 from profkit.core.result import Severity
 from profkit.core.verdict import Verdict
@@ -100,7 +100,7 @@ def _metrics(made: result.Document) -> Iterator[str]:
     """Yield the first numbers that an analysis gives."""
     for metric in [*made.result.metrics.values()][:_METRICS]:
         written = _AMOUNTS.get(metric.unit)
-        amount = written(metric.value) if written else f"{metric.value:,.4g} {metric.unit}"
+        amount = written(metric.value) if written else f"{number(metric.value)} {metric.unit}"
         yield f"  {made.title}, {metric.title}: {amount}"
 
 

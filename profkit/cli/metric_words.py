@@ -1,6 +1,6 @@
 """The metrics that runs are compared by, in words."""
 
-from profkit.core.formatting import duration, size
+from profkit.core.formatting import duration, number, size
 
 TITLES = {
     "step_time": "step time",
@@ -29,7 +29,7 @@ CHANGES = {
 def shown(metric: str, value: float) -> str:
     """Return the value of a metric with a fitting unit."""
     if metric == "throughput":
-        return f"{value:.4g} samples/s"
+        return f"{number(value)} samples/s"
     if metric == "energy":
-        return f"{value:.4g} J"
+        return f"{number(value)} J"
     return duration(value) if metric == "step_time" else size(value)

@@ -45,6 +45,11 @@ def _three_digits(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 99.95 else f"{Decimal(f'{value:.3g}'):f}"  # noqa: PLR2004
 
 
+def number(value: float) -> str:
+    """Return a number with four digits, or all before the point: ``307.7``, ``71,270``."""
+    return f"{value:,.0f}" if abs(value) >= 9999.5 else f"{value:,.4g}"  # noqa: PLR2004
+
+
 def local_time(utc: str) -> str:
     """Return a time of a record, in UTC, to the minute as it is here; "" if it is not known."""
     if not utc:

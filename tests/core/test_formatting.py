@@ -39,6 +39,11 @@ def test_times_have_three_digits_and_a_fitting_unit(time_ns, text):
     assert formatting.duration(time_ns) == text
 
 
+def test_numbers_have_four_digits_and_large_ones_no_exponent():
+    found = [formatting.number(value) for value in (0, 0.01234567, 307.69, 9999.4, 9999.6, 71270.4)]
+    assert found == ["0", "0.01235", "307.7", "9,999", "10,000", "71,270"]
+
+
 def test_a_time_far_below_its_unit_has_no_exponent():
     assert [formatting.milliseconds(ms) for ms in (3e-5, 1.234e-6, 0.0, 0.5)] == [
         "0.00003",
