@@ -96,8 +96,9 @@ def text(comparison: Comparison) -> Iterator[str]:
     noun = "repeat" if comparison.pairing is None else "pair"
     labels = comparison.labels or (before.name, after.name)
     for letter, label, run in zip("AB", labels, (before, after), strict=True):
+        repeats = counted(len(run.began), noun) if run.began else ""
         when = local_time(min(run.began.values(), default=""))
-        yield f"{letter}  {label}  {counted(len(run.began), noun)}  {when}".rstrip()
+        yield "  ".join(filter(None, (letter, label, repeats, when)))
     decisive = comparison.decisive
     if decisive:
         yield f"not comparable: {_listed(decisive)}"
@@ -107,9 +108,11 @@ def text(comparison: Comparison) -> Iterator[str]:
         yield "--anyway compares them all the same"
         return
     yield from sentences(comparison)
-    if missing := [
+    missing = [
         TITLES[word] for word in METRICS if word not in comparison.judgements and word != "energy"
-    ]:
+    ]
+    # Recordings of memory alone have no other numbers.
+    if missing and (comparison.judgements or comparison.why.peak_memory is None):
         yield f"not measured in a repeat of both: {', '.join(missing)}"
     yield from (f"note: {note}" for note in notes(before, after))
     yield from lines(comparison.why)
@@ -131,7 +134,7 @@ def sentences(comparison: Comparison) -> Iterator[str]:
             if elsewhere != values:
                 are_means = any(is_mean_of_uneven(run.metrics[METRICS[word]]) for run in runs)
                 how = "means of uneven steps" if are_means else "geometric means of the repeats"
-                yield f"  ({how}; `profkit show` prints {elsewhere})"
+                yield f"  ({how}; `profkit show RUN` prints {elsewhere})"
             shares = [run.metrics.get(BETWEEN_STEPS) for run in runs]
             if any(shares):
                 between = " -> ".join(f"{one.value:.0%}" if one else "little" for one in shares)

@@ -1,6 +1,7 @@
 """Two runs compared in the terminal: what is said, and what is not."""
 
 import json
+import pickle
 import shutil
 from dataclasses import replace
 
@@ -50,7 +51,7 @@ def test_uneven_steps_are_compared_by_their_mean(folder, capsys):
         leave_result(folder / "results/runs" / name, "steps", result)
     lines = [line for line in compared(capsys) if "step time" in line or "show" in line]
     assert lines[0].startswith("step time 164 ms -> 210 ms: ")
-    assert lines[1] == "  (means of uneven steps; `profkit show` prints 158 ms -> 210 ms)"
+    assert lines[1] == "  (means of uneven steps; `profkit show RUN` prints 158 ms -> 210 ms)"
     capsys.readouterr()
     one, two = (measured(run_named(name)) for name in ("one", "two"))
     assert [round(found.metrics["step_time_ns"].value / 1e6) for found in (one, two)] == [158, 210]
@@ -80,7 +81,7 @@ def test_a_call_in_a_few_steps_is_compared_though_the_median_step_does_not_show_
     leave_uneven(folder, "two", every=48, second=30)
     lines = compared(capsys)
     assert any(line.startswith("step time 43.3 ms -> 18.3 ms: faster, -57.7%") for line in lines)
-    assert "  (means of uneven steps; `profkit show` prints 10 ms -> 10 ms)" in lines
+    assert "  (means of uneven steps; `profkit show RUN` prints 10 ms -> 10 ms)" in lines
     at = lines.index("in some steps only, mean over all steps:")
     assert lines[at + 1] == (
         "  33.3 ms (8 of 96) -> 8.33 ms (2 of 96)  train.evaluate, train.py(9): main"
@@ -112,7 +113,7 @@ def test_an_average_that_differs_from_what_show_prints_is_named(folder, capsys):
     (number,) = [line for line, text in enumerate(lines) if text.startswith("step time ")]
     assert lines[number].startswith("step time 100 ms -> 104 ms: ")
     assert lines[number + 1] == (
-        "  (geometric means of the repeats; `profkit show` prints 100 ms -> 100 ms)"
+        "  (geometric means of the repeats; `profkit show RUN` prints 100 ms -> 100 ms)"
     )
 
 
@@ -311,6 +312,19 @@ def test_a_recording_that_is_cut_off_is_named(folder, capsys):
     assert main(["compare", "one.json", "two.json"]) == 0
     (note,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note: tw")]
     assert note.startswith("note: two: The trace is cut off at byte ")
+
+
+def test_nothing_is_missing_in_recordings_of_memory_but_memory(folder, capsys):
+    for name, count in (("one", 1), ("two", 3)):
+        entries = [
+            {"action": "alloc", "addr": 64 << number, "size": 64 << 20, "stream": 0, "frames": []}
+            for number in range(count)
+        ]
+        snapshot = {"segments": [], "device_traces": [entries]}
+        (folder / f"{name}.pickle").write_bytes(pickle.dumps(snapshot))
+    assert main(["compare", "one.pickle", "two.pickle"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[:3] == ["A  one", "B  two", "why, from 64 MiB to 192 MiB allocated at the peak:"]
 
 
 def test_repeats_on_a_busy_machine_are_named_and_lines_are_few(folder, capsys):
