@@ -56,7 +56,10 @@ def main(argv: Sequence[str]) -> None:
         _print(of_run(run_named(args.targets[0]), notes_only=args.notes))
     else:
         missing = next(path for path in paths if not _is_there(path) or is_run(path))
-        raise InputError(f"{missing}: not a file", hint="name one run, or files of one")
+        raise InputError(
+            f"{missing}: not a file",
+            hint="name one run, or files of one; profkit compare A B compares two runs",
+        )
 
 
 def _is_there(path: Path) -> bool:
