@@ -177,7 +177,8 @@ def _in_steps(python_calls: pd.DataFrame) -> Chosen:
     start, call = (python_calls[name].to_numpy(np.int64) for name in ("start_ns", "call"))
     begun, maker = (steps[name].to_numpy(np.int64) for name in ("start_ns", "call"))
     latest = np.searchsorted(begun, start, "right") - 1
-    return np.asarray(inside & ((start > begun[latest]) | (call > maker[latest])), dtype=np.bool_)
+    later = (start > begun[latest]) | (call > maker[latest])
+    return np.asarray(inside & later & (latest >= 0), dtype=np.bool_)
 
 
 def _keys(python_calls: pd.DataFrame, model: pd.DataFrame) -> NDArray[np.object_]:
