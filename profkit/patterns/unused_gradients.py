@@ -19,6 +19,8 @@ _ONCE = r"^aten::(?:_fused_|_foreach_addcdiv_?$|addcdiv_?$)"
 _ON_LISTS = r"^aten::_(?:fused|foreach)_"
 """Operators on lists; PyTorch records no shape of lists of more than 30 tensors."""
 _UPDATES = rf"{_ON_LISTS}|{ON_ONE}"
+_SGD = "Optimizer.step#SGD.step"
+_ADDS, _MULTIPLIES = r"^aten::(?:_foreach_)?add_$", r"^aten::(?:_foreach_)?mul_$"
 _FEWEST = 4
 """Gradients of inputs are wanted, as for adversarial examples, and are few."""
 _LEAST_SHARE = 0.1
@@ -104,10 +106,24 @@ def _updated(cpu_ops: pd.DataFrame, updates: Chosen) -> Counter[_Shape]:
     names = cpu_ops["name"].astype(object)
     kinds = set(names[having(cpu_ops, _STEPS)])
     found = (
-        _updated_by_one(cpu_ops, updates & inside(cpu_ops, equal(cpu_ops, "name", kind)))
+        (_updated_by_sgd if kind == _SGD else _updated_by_one)(
+            cpu_ops, updates & inside(cpu_ops, equal(cpu_ops, "name", kind))
+        )
         for kind in kinds
     )
     return sum(found, Counter())
+
+
+def _updated_by_sgd(cpu_ops: pd.DataFrame, updates: Chosen) -> Counter[_Shape]:
+    """Return the same of SGD, which adds to each parameter, and first to its momentum if it has.
+
+    That is multiplied before. Fused it is one operator.
+    """
+    by_one = _updated_by_one(cpu_ops, updates)
+    added, multiplied = (
+        _first_shapes(cpu_ops, updates & having(cpu_ops, name)) for name in (_ADDS, _MULTIPLIES)
+    )
+    return added - multiplied or by_one
 
 
 def _updated_by_one(cpu_ops: pd.DataFrame, updates: Chosen) -> Counter[_Shape]:
@@ -116,12 +132,17 @@ def _updated_by_one(cpu_ops: pd.DataFrame, updates: Chosen) -> Counter[_Shape]:
     names = cpu_ops["name"].astype(object)
     most: Counter[_Shape] = Counter()
     for name in set(names[once if once.any() else updates]):
-        found: Counter[_Shape] = Counter()
-        for text, count in _texts(cpu_ops, updates & (names == name).to_numpy(bool)).items():
-            for one in _shapes(text):
-                found[one] += count
-        most |= found
+        most |= _first_shapes(cpu_ops, updates & (names == name).to_numpy(bool))
     return most
+
+
+def _first_shapes(cpu_ops: pd.DataFrame, chosen: Chosen) -> Counter[_Shape]:
+    """Return how many tensors of each shape the `chosen` operators have as their first input."""
+    found: Counter[_Shape] = Counter()
+    for text, count in _texts(cpu_ops, chosen).items():
+        for one in _shapes(text):
+            found[one] += count
+    return found
 
 
 def _shapes(text: str) -> list[_Shape]:

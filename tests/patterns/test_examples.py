@@ -1061,6 +1061,21 @@ def test_of_two_models_of_the_same_shapes_the_one_that_is_not_trained_is_counted
     assert match.evidence["largest"] == "[512, 512]"
 
 
+@pytest.mark.parametrize("form", ["{}", "_foreach_{}"])
+@pytest.mark.parametrize("has_momentum", [True, False])
+def test_sgd_adds_to_a_parameter_and_first_to_its_momentum(form, has_momentum):
+    first = unused_gradients.SHAPES
+    given = [[*first]] if "foreach" in form else [*first]
+    names = ["mul_", "add_", "add_"] if has_momentum else ["add_"]
+    rows = [*unused_gradients.ALL]
+    for at, name in enumerate(names):
+        operator = f"aten::{form.format(name)}"
+        step = unused_gradients.update(100 + 20 * at, operator, *given, optimizer="SGD")
+        rows += step if not at else [row | {"parent": 100} for row in step[1:]]
+    (match,) = found(patterns()["unused_gradients"], cpu_ops=rows)
+    assert (match.evidence["unused_gradients"], match.evidence["share_of_parameters"]) == (4, 0.5)
+
+
 def test_the_line_that_checkpoints_is_the_place_even_of_a_single_layer():
     tables = {"cpu_ops": recomputed_forward.OPS[:5], "python_calls": recomputed_forward.CALLS}
     (match,) = found(patterns()["recomputed_forward"], **tables)
