@@ -244,7 +244,7 @@ def _of_time(causes: Result, others: _Others, behaviour: Behaviour, config: Conf
 def _checks(causes: Result, others: _Others, known: float, mine: Sequence[Cause]) -> list[Trust]:
     """Return the checks of unprofiled steps, and those of the traced ones.
 
-    That the machine was busy comes first: it may be why others failed.
+    A busy machine comes first: it may be why other checks failed.
     """
     steps = others.unprofiled
     loads_data = any("loading_data" in cause.id for cause in mine)

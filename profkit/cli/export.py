@@ -52,7 +52,7 @@ def main(argv: Sequence[str]) -> None:
 def _named(run: RunFolder) -> Iterator[tuple[str, Path]]:
     """Yield the files of `run` that people open, by the names of their copies.
 
-    Where a capture was not tried, what lies there is of one before.
+    Files of a skipped capture are left out: an earlier capture made them.
     """
     folders = sorted(run.path.glob("capture/*/rep*"))
     made = [folder for folder in folders if not _is_skipped(folder)]

@@ -74,7 +74,7 @@ class MeasuredRun:
     """Repeats during which the machine was not quiet, or not as in the others."""
 
     failed: tuple[str, ...] = ()
-    """Of what its program failed after what was recorded; empty if it did not."""
+    """Why its program failed after what was recorded, and that a recording is cut off."""
 
     conditions: dict[int, dict[str, float]] = field(default_factory=dict)
     """Means of clocks, temperatures and power during each repeat, and the load of the machine."""
@@ -206,7 +206,7 @@ def _failures(record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _cut_off(causes: Result | None) -> Iterator[str]:
-    """Yield that a recording ends too early, if it does."""
+    """Yield the failed check of a recording that is cut off, if it is."""
     checks = causes.tables["trust"].records() if causes and "trust" in causes.tables else []
     for check in checks:
         if check["check"] == _CUT_OFF and check["passed"] == "false":

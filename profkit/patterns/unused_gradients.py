@@ -115,15 +115,14 @@ def _updated(cpu_ops: pd.DataFrame, updates: Chosen) -> Counter[_Shape]:
 
 
 def _updated_by_sgd(cpu_ops: pd.DataFrame, updates: Chosen) -> Counter[_Shape]:
-    """Return the same of SGD, which adds to each parameter, and first to its momentum if it has.
+    """Return the same of SGD, which adds once to each parameter and once to each momentum.
 
-    That is multiplied before. Fused it is one operator.
+    Each momentum is multiplied once as well. Fused SGD is one operator.
     """
-    by_one = _updated_by_one(cpu_ops, updates)
     added, multiplied = (
         _first_shapes(cpu_ops, updates & having(cpu_ops, name)) for name in (_ADDS, _MULTIPLIES)
     )
-    return added - multiplied or by_one
+    return added - multiplied or _updated_by_one(cpu_ops, updates)
 
 
 def _updated_by_one(cpu_ops: pd.DataFrame, updates: Chosen) -> Counter[_Shape]:

@@ -169,7 +169,10 @@ def _model(python_calls: pd.DataFrame, cpu_ops: pd.DataFrame) -> pd.DataFrame:
 
 
 def _in_steps(python_calls: pd.DataFrame) -> Chosen:
-    """Choose the calls that steps of optimizers make: all frames of one look last equally long."""
+    """Choose the calls that optimizers make in their steps, such as closures.
+
+    All frames of one sample last equally long: the numbers of calls tell callers from called.
+    """
     steps = python_calls[having(python_calls, _STEPS)].sort_values("start_ns", kind="stable")
     inside = within(python_calls, steps)
     if not inside.any():
@@ -203,8 +206,8 @@ def _keys(python_calls: pd.DataFrame, model: pd.DataFrame) -> NDArray[np.object_
 def _calls_model(model: pd.DataFrame, line: pd.DataFrame) -> bool:
     """Tell whether much of the time of a line is the model's, which may begin behind it as well.
 
-    A line that was sampled lasts until the next sample; of what goes on in steps that were not
-    traced, where nothing of the model is known, no more than is within those that were counts.
+    A line that was sampled lasts until the next sample. Only the traced time counts: outside of it
+    nothing is known of the model.
     """
     traced = model["start_ns"].min(), model["end_ns"].max()
     time_ns = [
