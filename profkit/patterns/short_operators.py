@@ -38,7 +38,9 @@ _FOR_A_PARAMETER = 4
 
 _READS = r"^aten::_local_scalar_dense$"
 _FUSED = r"^aten::(lstm|gru|rnn_tanh|rnn_relu)$"
-_GATES = r"^aten::sigmoid_?$|_cell$", r"^aten::tanh_?$|_cell$"
+_CELL = r"_cell$"
+"""Of a recurrent layer's time step, whichever it is."""
+_GATES = rf"^aten::sigmoid_?$|{_CELL}", rf"^aten::tanh_?$|{_CELL}"
 
 
 @pattern(
@@ -117,16 +119,17 @@ def _of_loops(
                 "Take fewer and larger micro-batches, as far as memory allows: the model is called "
                 f"{many:,.0f} times a step, each with a backward pass of its own."
             )
-        if not are_single:
+        if are_single:
+            return (
+                f"Give the model more inputs in each of its {many:,.0f} calls per step "
+                "(`torch.vmap`, several environments by `gymnasium.vector`); where each call needs "
+                "the one before, compile it or make fewer."
+            )
+        if not having(cpu_ops, _CELL).any():
             return (
                 f"Call the model less often than {many:,.0f} times a step, as with fewer steps of "
                 "a solver or sampler, or compile the loop with `torch.compile`."
             )
-        return (
-            f"Give the model more inputs in each of its {many:,.0f} calls per step (`torch.vmap`, "
-            "several environments by `gymnasium.vector`); where each call needs the one before, "
-            "compile it or make fewer."
-        )
     if _are_layers(cpu_ops, own):
         return (
             "Its layers compute little each: give them larger batches, or compile the model with "

@@ -2,30 +2,31 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 
 from profkit.patterns._communication import of_kind
-from profkit.patterns._parameter_loops import GRADIENT, ON_ONE
+from profkit.patterns._gradients import (
+    STEPS,
+    Shape,
+    backward_of,
+    gradients_of,
+    passes_of,
+    shapes,
+    texts,
+    updates_of,
+)
 from profkit.patterns._rows import Chosen, cause, equal, having, inside, time
-from profkit.patterns._shapes import elements, listed, shape
+from profkit.patterns._shapes import elements, shape
 from profkit.patterns.base import Match, Step, pattern
 
-_STEPS = r"^Optimizer\.step#"
-_NODES = r"^autograd::engine::evaluate_function"
 _ONCE = r"^aten::(?:_fused_|_foreach_addcdiv_?$|addcdiv_?$)"
 """Operators that optimizers call once for each parameter, or list of them."""
-_ON_LISTS = r"^aten::_(?:fused|foreach)_"
-"""Operators on lists; PyTorch records no shape of lists of more than 30 tensors."""
-_UPDATES = rf"{_ON_LISTS}|{ON_ONE}"
 _SGD = "Optimizer.step#SGD.step"
 _ADDS, _MULTIPLIES = r"^aten::(?:_foreach_)?add_$", r"^aten::(?:_foreach_)?mul_$"
 _FEWEST = 4
 """Gradients of inputs are wanted, as for adversarial examples, and are few."""
 _LEAST_SHARE = 0.1
-
-_Shape = tuple[int, ...]
 
 
 @pattern(
@@ -37,23 +38,19 @@ def match(
     cpu_ops: pd.DataFrame, kernels: pd.DataFrame, collectives: pd.DataFrame, step: Step
 ) -> Match | None:
     """Find gradients of more parameters of a shape than the optimizers update."""
-    backward = inside(cpu_ops, having(cpu_ops, _NODES))
+    backward, gradients = backward_of(cpu_ops), gradients_of(cpu_ops)
+    updates = updates_of(cpu_ops)
+    if not (backward.any() and gradients.any() and updates.any()):
+        return None
     # Where ranks share out the parameters, another one updates the others and hands them over.
-    if _are_wanted(cpu_ops, backward) or not of_kind(collectives, "allreduce").all():
-        return None
-    gradients = equal(cpu_ops, "name", GRADIENT)
-    updates = inside(cpu_ops, having(cpu_ops, _STEPS)) & having(cpu_ops, _UPDATES)
-    if not gradients.any() or not updates.any():
-        return None
-    lists = updates & having(cpu_ops, _ON_LISTS)
-    if any(not _shapes(text) for text in _texts(cpu_ops, lists)):
+    if not of_kind(collectives, "allreduce").all():
         return None
     given, updated = _given(cpu_ops, gradients), _updated(cpu_ops, updates)
     # Parts of parameters, or copies in one piece, have shapes of their own: nothing is known then.
     if not updated or not updated.keys() <= given.keys():
         return None
-    passes = int((equal(cpu_ops, "name", "backward") & equal(cpu_ops, "kind", "annotation")).sum())
-    tables = {tuple(shape(text)) for text in _texts(cpu_ops, having(cpu_ops, "^aten::embedding$"))}
+    passes = int(passes_of(cpu_ops).sum())
+    tables = {tuple(shape(text)) for text in texts(cpu_ops, having(cpu_ops, "^aten::embedding$"))}
     counts = {
         one: count / (passes or step.count) for one, count in given.items() if one not in tables
     }
@@ -81,30 +78,19 @@ def match(
     )
 
 
-def _are_wanted(cpu_ops: pd.DataFrame, backward: Chosen) -> bool:
-    """Tell whether gradients are differentiated again, for which inputs need their own."""
-    forward = cpu_ops["forward"][cpu_ops["forward"] >= 0]
-    return bool((backward & cpu_ops["op"].isin(forward).to_numpy()).any())
-
-
-def _texts(cpu_ops: pd.DataFrame, chosen: Chosen) -> Counter[str]:
-    """Return how often each text of inputs occurs in the `chosen` rows."""
-    return Counter(cpu_ops["input_shapes"][chosen].astype(object))
-
-
-def _given(cpu_ops: pd.DataFrame, gradients: Chosen) -> Counter[_Shape]:
+def _given(cpu_ops: pd.DataFrame, gradients: Chosen) -> Counter[Shape]:
     """Return how many gradients of each shape there are; none where shapes were not recorded."""
-    found: Counter[_Shape] = Counter()
-    for text, count in _texts(cpu_ops, gradients).items():
+    found: Counter[Shape] = Counter()
+    for text, count in texts(cpu_ops, gradients).items():
         if own := shape(text):
             found[tuple(own)] += count
     return found
 
 
-def _updated(cpu_ops: pd.DataFrame, updates: Chosen) -> Counter[_Shape]:
+def _updated(cpu_ops: pd.DataFrame, updates: Chosen) -> Counter[Shape]:
     """Return how many parameters of each shape are updated by all optimizers, at most."""
     names = cpu_ops["name"].astype(object)
-    kinds = set(names[having(cpu_ops, _STEPS)])
+    kinds = set(names[having(cpu_ops, STEPS)])
     found = (
         (_updated_by_sgd if kind == _SGD else _updated_by_one)(
             cpu_ops, updates & inside(cpu_ops, equal(cpu_ops, "name", kind))
@@ -114,7 +100,7 @@ def _updated(cpu_ops: pd.DataFrame, updates: Chosen) -> Counter[_Shape]:
     return sum(found, Counter())
 
 
-def _updated_by_sgd(cpu_ops: pd.DataFrame, updates: Chosen) -> Counter[_Shape]:
+def _updated_by_sgd(cpu_ops: pd.DataFrame, updates: Chosen) -> Counter[Shape]:
     """Return the same of SGD, which adds once to each parameter and once to each momentum.
 
     Each momentum is multiplied once as well. Fused SGD is one operator.
@@ -125,32 +111,25 @@ def _updated_by_sgd(cpu_ops: pd.DataFrame, updates: Chosen) -> Counter[_Shape]:
     return added - multiplied or _updated_by_one(cpu_ops, updates)
 
 
-def _updated_by_one(cpu_ops: pd.DataFrame, updates: Chosen) -> Counter[_Shape]:
+def _updated_by_one(cpu_ops: pd.DataFrame, updates: Chosen) -> Counter[Shape]:
     """Return the same of one kind of optimizer."""
     once = updates & having(cpu_ops, _ONCE)
     names = cpu_ops["name"].astype(object)
-    most: Counter[_Shape] = Counter()
+    most: Counter[Shape] = Counter()
     for name in set(names[once if once.any() else updates]):
         most |= _first_shapes(cpu_ops, updates & (names == name).to_numpy(bool))
     return most
 
 
-def _first_shapes(cpu_ops: pd.DataFrame, chosen: Chosen) -> Counter[_Shape]:
+def _first_shapes(cpu_ops: pd.DataFrame, chosen: Chosen) -> Counter[Shape]:
     """Return how many tensors of each shape the `chosen` operators have as their first input."""
-    found: Counter[_Shape] = Counter()
-    for text, count in _texts(cpu_ops, chosen).items():
-        for one in _shapes(text):
+    found: Counter[Shape] = Counter()
+    for text, count in texts(cpu_ops, chosen).items():
+        for one in shapes(text):
             found[one] += count
     return found
 
 
-def _shapes(text: str) -> list[_Shape]:
-    """Return the shapes of the tensors that are the first input, without those of scalars."""
-    first: list[Any] = next(iter(listed(text)), [])
-    each = first if first and isinstance(first[0], list) else [first]
-    return [tuple(one) for one in each if one]
-
-
-def _weight(counts: Mapping[_Shape, float]) -> float:
+def _weight(counts: Mapping[Shape, float]) -> float:
     """Return how many elements tensors of these shapes have."""
     return sum(count * elements(list(one)) for one, count in counts.items())

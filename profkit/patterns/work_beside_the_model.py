@@ -27,7 +27,8 @@ from profkit.tables.python_frames import called_functions
 _TRAINING = rf"{MODEL}|torch/optim/|torch/utils/data/|torch/nn/utils/"
 _STEPS = r"torch/optim/(?!optimizer\.py)\w+\.py\(\d+\): step$"
 """What calls no code of the program but a closure: its own optimizers are called otherwise."""
-_MANY, _SHORT_NS = 200, 100_000
+_MANY, _SHORT_NS = 200, 50_000
+"""Operators of a loop, and how long it takes for each of them, with Python between them."""
 _LOOP = 20
 """Operators in a loop over parameters: fewer are no matter."""
 _MUCH, _MOSTLY, _ALMOST_ALL = 0.25, 0.5, 0.95

@@ -530,6 +530,11 @@ def test_a_function_that_calls_many_short_operators_is_to_call_few():
     short = [op(n, "aten::mul") | span(30_000 + n, 30_001 + n) for n in range(400)]
     (match,) = found(patterns()["work_beside_the_model"], **{**example.FOUND, "cpu_ops": short})
     assert match.advice.startswith("train.py(9): penalty calls 400 operators per step")
+    calls = [row | {"charged_ns": 200 * row["charged_ns"]} for row in example.FOUND["python_calls"]]
+    given = {**example.FOUND, "python_calls": calls, "cpu_ops": short}
+    # A loop of NumPy that has what runs behind it for its own calls it little.
+    (match,) = found(patterns()["work_beside_the_model"], **given)
+    assert match.advice.startswith("Make this cheaper")
 
 
 def test_a_function_that_loops_over_parameters_is_to_call_operators_on_lists():
@@ -1112,17 +1117,18 @@ def test_short_operators_at_lines_that_differ_have_none(others, expected):
 
 
 @pytest.mark.parametrize(
-    ("many", "batch", "words"),
+    ("many", "batch", "step", "words"),
     [
-        (7, 1, "one tensor"),
-        (20, 1, "each of its 20 calls per step"),
-        (20, 64, "less often than 20 times a step"),
+        (7, 1, "aten::linear", "one tensor"),
+        (20, 1, "aten::linear", "each of its 20 calls per step"),
+        (20, 64, "aten::linear", "less often than 20 times a step"),
+        (20, 64, "aten::gru_cell", "use a fused layer such as `torch.nn.LSTM`"),
     ],
 )
-def test_a_model_that_is_called_for_one_state_at_a_time_is_to_get_several(many, batch, words):
+def test_a_model_that_is_called_for_one_state_at_a_time_is_to_get_several(many, batch, step, words):
     calls = [op(5_000 + n, "forward", kind="annotation") for n in range(many)]
-    layer = op(4_999, "aten::addmm", input_shapes=f"[[8], [{batch}, 4], [4, 8]]")
-    ops = [*examples("short_operators").FOUND["cpu_ops"], layer, *calls]
+    layer = op(4_998, "aten::addmm", input_shapes=f"[[8], [{batch}, 4], [4, 8]]")
+    ops = [*examples("short_operators").FOUND["cpu_ops"], layer, op(4_999, step), *calls]
     (match,) = found(patterns()["short_operators"], cpu_ops=ops)
     assert words in match.advice
 
