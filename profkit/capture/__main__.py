@@ -13,6 +13,7 @@ from profkit.capture.harness.hosts import start_hosts
 from profkit.capture.harness.job import Job, prepare
 from profkit.capture.harness.launch import STOP_SIGNALS
 from profkit.capture.harness.record import capture_json
+from profkit.capture.harness.record.former_capture import KEPT
 from profkit.capture.harness.record.outcome import Outcome
 from profkit.capture.harness.run import record_lost, run
 from profkit.capture.harness.spec import Spec
@@ -81,6 +82,8 @@ def _captured(job: Job) -> Outcome:
     if status > 0:
         sys.exit(status)
     made = read_capture(job.spec.folder / capture_json.NAME)
+    if datetime.fromisoformat(made["started"]) < started:
+        return Outcome(status="ok", reason=KEPT)
     return Outcome(status=made["status"], reason=made["reason"])
 
 

@@ -37,7 +37,10 @@ def compared_with_before(folder: RunFolder) -> Iterator[str]:
     from profkit.cli.comparison import compared_runs, sentences  # noqa: PLC0415
     from profkit.cli.measured_run import measured, read_baseline  # noqa: PLC0415
 
-    comparison = compared_runs(read_baseline(before), measured(folder), band=BAND)
+    kept, now = read_baseline(before), measured(folder)
+    if kept.began == now.began:  # a person ended what was to come in its place
+        return
+    comparison = compared_runs(kept, now, band=BAND)
     if comparison.judgements:
         is_changed = any(one.key.startswith("sources.") for one in comparison.found)
         what = "before the change" if is_changed else "the time before"

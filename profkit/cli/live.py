@@ -157,7 +157,9 @@ class View:
             done, total = len(self._ended_s[True]), jobs.captures
         line = f"[{done}/{total}] {_label(key)}  {elapsed:.1f} s"
         mark = "SKIPPED" if event.get("status") == "skipped" else "FAILED"
-        words = line if kind == "finished" else f"{line}  {mark}"
+        # What stays is said of a capture that ended well: it is one from before.
+        reason = f"  {event['reason']}" if event.get("reason") else ""
+        words = f"{line}{reason}" if kind == "finished" else f"{line}  {mark}"
         self._console.print(words, markup=False, soft_wrap=True)
 
     def _left(self, jobs: "JobCounts") -> str:

@@ -75,6 +75,11 @@ def test_what_is_recorded_again_is_compared_with_the_time_before(run):
     assert step_time.startswith("  step time 100 ms -> 110 ms")
 
 
+def test_what_stays_as_a_person_ended_the_program_is_compared_with_nothing(run):
+    keep_numbers(planned("capture=keep"), is_again=True)
+    assert not list(compared_with_before(run))
+
+
 @pytest.mark.usefixtures("run")
 def test_what_a_program_writes_again_is_said_where_it_runs_again():
     of_captures = "the script runs once for each of the 2 captures"

@@ -8,8 +8,9 @@ for capture in dag.capture_rules:
         input:
             # Ancient: that it was made again, by other code, is no reason to capture again.
             reads=ancient(dag.reads(tool)),
+        # Updated: what is there is good until the program has been recorded anew.
         output:
-            f"results/runs/{{run}}/capture/{tool}/rep{repeat}/capture.json",
+            update(f"results/runs/{{run}}/capture/{tool}/rep{repeat}/capture.json"),
         log:
             f"results/runs/{{run}}/logs/capture/{tool}.rep{repeat}.log",
         wildcard_constraints:

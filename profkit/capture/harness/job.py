@@ -4,6 +4,7 @@ import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from profkit.capture.base import Rank, Tool, Wrapper
 from profkit.capture.harness import chosen_ranks, tool_supervisor
@@ -15,6 +16,7 @@ from profkit.capture.harness.spec import Spec, to_environment
 from profkit.capture.launchers.base import Node, RankLauncher
 from profkit.core.errors import ConfigError
 from profkit.core.run_settings import RunSettings
+from profkit.core.settings import plain
 from profkit.process import caller_environment
 from profkit.workloads import workload_settings
 from profkit.workloads.runtime import command_words
@@ -80,6 +82,17 @@ class Job:
         if self.wraps_launcher:
             return own[0]
         return next((rank for rank in own if self.spec.records_rank(rank, self.tool)), own[0])
+
+    @property
+    def requested(self) -> dict[str, Any]:
+        """What is asked for, as the record says it."""
+        return {
+            "tool": self.spec.tool,
+            "repeat": self.spec.repeat,
+            "attempt": self.spec.attempt,
+            "settings": plain(replace(self.spec, chosen=[]).load_tool()),
+            "workload": self.spec.workload,
+        }
 
     @property
     def words(self) -> list[str]:

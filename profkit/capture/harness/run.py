@@ -30,14 +30,15 @@ from profkit.capture.harness.ranks import bytes_bound, clock, rank_files, source
 from profkit.capture.harness.record import (
     capture_json,
     first_failure,
+    former_capture,
     last_words,
     outcome,
     rank_warnings,
 )
+from profkit.capture.harness.record.former_capture import KEPT
 from profkit.capture.harness.record.outcome import Outcome
 from profkit.core.capture_record import FAILED_AFTER
 from profkit.core.formatting import cut
-from profkit.core.settings import plain
 from profkit.process import process_tree
 
 _LINE_LENGTH = 2000
@@ -93,21 +94,26 @@ def _captured(job: Job) -> Outcome:
     losses = job.losses()
     warnings = [*capture_json.earlier_warning(out), *job.tool.warnings(), *losses]
     collected, result = None, Outcome(status="unavailable", reason=job.unavailable_reason())
+    former = former_capture.found(out, job.mask.record({**job.requested, "warnings": []}))
     if not result.reason and (reason := scratch.problem(job)):
         result = Outcome(status="error", reason=reason, would_repeat=True)
     elif not result.reason and (reason := early_stop.reason(job.spec, job.tool)):
         result = Outcome(status="skipped", reason=reason)
     elif not result.reason and _foreground(job).is_to_end:
+        if former.is_good:
+            return Outcome(status="ok", reason=KEPT)
         result = Outcome(status="skipped", reason="interrupted before it began")
     elif not result.reason:
-        capture_json.clear(out)
-        with host_reports.announced_start(out, job.node):
+        with former.set_aside(), host_reports.announced_start(out, job.node):
             collected = _collect(job)
             if passes := found_ranks.only_passes(collected.followed, collected.ended.exit_code):
                 capture_json.clear(out)
                 collected = _collect(counting_passes(job))
                 collected.followed[found_ranks.UNSTEPPED] = passes
                 warnings.append(found_ranks.made_no_step(passes))
+        has_nothing = collected.ended.interrupted and collected.outcome.status != "ok"
+        if has_nothing and former.comes_back():
+            return Outcome(status="ok", reason=KEPT)
         result = collected.outcome
         warnings += _warnings(job, collected)
     about = {
@@ -124,6 +130,7 @@ def _captured(job: Job) -> Outcome:
         "bytes": {} if collected is None else collected.taken,
         **({} if collected is None else {"profiled": collected.profiled, **collected.followed}),
     }
+    former_capture.forget(out)
     _write_record(job, about, job.spec.ranks() if collected is None else collected.ranks)
     return result
 
@@ -136,6 +143,7 @@ def record_lost(job: Job, exit_code: int, reason: str, started: datetime) -> Out
     spec.folder.mkdir(parents=True, exist_ok=True)
     disk_space.release(spec.folder)
     host_reports.withdraw_start(spec.folder)
+    former_capture.forget(spec.folder)
     scratch.remove(job)
     found = _found_ranks(job)
     places = clock.collect(spec.folder, found.ranks)
@@ -167,6 +175,7 @@ def _write_record(job: Job, about: dict[str, Any], ranks: Sequence[Rank]) -> Non
     if about["status"] not in ("ok", "skipped"):
         tail = capture_json.tail(out / capture_json.LOG)
         about["log_tail"] = [cut(line, _LINE_LENGTH) for line in tail]
+    asked = {**job.requested, "invocation": early_stop.invocation()}
     begun_ns = int(datetime.fromisoformat(about["started"]).timestamp() * 1e9)
     same = {
         "command": container.command_inside(job.command, job.launcher, job.spec, job.node),
@@ -182,7 +191,7 @@ def _write_record(job: Job, about: dict[str, Any], ranks: Sequence[Rank]) -> Non
         "environment_added": sorted(job.added_variables),
         **git_state.described(job.spec.workload),
     }
-    capture_json.write(out, job.mask.record({**_requested(job), **same, **about}))
+    capture_json.write(out, job.mask.record({**asked, **same, **about}))
 
 
 def _collect(job: Job) -> CollectedResult:
@@ -385,14 +394,3 @@ def _severity(ended: ProcessEnd) -> tuple[bool, bool]:
 def _survivors(collected: CollectedResult) -> list[int]:
     on_others = [pid for report in collected.reports for pid in report.survivors]
     return [*collected.ended.survivors, *on_others]
-
-
-def _requested(job: Job) -> dict[str, Any]:
-    return {
-        "tool": job.spec.tool,
-        "repeat": job.spec.repeat,
-        "attempt": job.spec.attempt,
-        "invocation": early_stop.invocation(),
-        "settings": plain(replace(job.spec, chosen=[]).load_tool()),
-        "workload": job.spec.workload,
-    }

@@ -47,11 +47,14 @@ def good_siblings(out: Path) -> list[dict[str, Any]]:
     ]
 
 
+def own_files(out: Path) -> list[Path]:
+    """Return the files and folders in `out` that a capture leaves, and no others."""
+    return [path for path in out.iterdir() if _OURS.fullmatch(path.name)]
+
+
 def clear(out: Path) -> None:
     """Remove the files of an earlier attempt from `out`, and no others."""
-    for path in out.iterdir():
-        if not _OURS.fullmatch(path.name):
-            continue
+    for path in own_files(out):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
