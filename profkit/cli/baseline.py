@@ -11,8 +11,8 @@ from profkit.cli.measured_run import (
     read_baseline,
     save_baseline,
 )
-from profkit.cli.run_folders import last_selected, run_named
-from profkit.core.errors import InputError
+from profkit.cli.run_folders import RunFolder, last_selected, run_named
+from profkit.core.errors import ConfigError, InputError
 from profkit.core.formatting import counted, local_time
 from profkit.core.saved_results import BASELINES, saved_results
 
@@ -23,7 +23,7 @@ def main(argv: Sequence[str]) -> None:
     actions = parser.add_subparsers(dest="action", required=True)
     save = actions.add_parser("save", help=f"keep the numbers of a run in {BASELINES}/NAME.json")
     save.add_argument("name", help="name of the baseline; one of that name is replaced")
-    about = "name of a run; the first of the last selection if left out"
+    about = "name of a run; that of the last selection if left out"
     save.add_argument("run", nargs="?", help=about)
     actions.add_parser("list", help="list the baselines")
     args = parser.parse_args(argv)
@@ -31,10 +31,22 @@ def main(argv: Sequence[str]) -> None:
         for path in saved_results():
             sys.stdout.write(f"{path.stem}  {_told(read_baseline(str(path)))}\n")
         return
-    run = measured(run_named(args.run) if args.run else last_selected()[0])
+    run = measured(run_named(args.run) if args.run else _selected(args.name))
     replaced = _replaced(args.name)
     path = save_baseline(args.name, run)
     sys.stdout.write(f"{_told(run)}  saved in {path}{replaced}\n")
+
+
+def _selected(name: str) -> RunFolder:
+    """Return the run of the last selection; raises `ConfigError` if it has several."""
+    first, *others = last_selected()
+    if others:
+        raise ConfigError(
+            f"baseline save {name}: {len(others) + 1} runs are selected: "
+            f"{first.name}, {others[0].name}{', ...' if others[1:] else ''}",
+            hint=f"name one: profkit baseline save {name} {others[-1].name}",
+        )
+    return first
 
 
 def _told(run: MeasuredRun) -> str:

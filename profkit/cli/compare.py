@@ -25,6 +25,7 @@ from profkit.cli import run
 from profkit.cli.loudness import add_loudness
 from profkit.cli.sides_of_words import AUTO, sides_of_words
 from profkit.core.errors import ConfigError
+from profkit.dag.overrides import selected_when_done
 from profkit.planning.cache import load
 
 _MOST_PAIRS = 1000
@@ -45,16 +46,18 @@ def main(argv: Sequence[str]) -> int:
             "compare: no command is given for the revisions",
             hint="write it behind --: profkit compare --revisions main,HEAD -- python train.py",
         )
-    if not is_of_runs and args.revisions is None:
-        if args.a is None or args.b is None:
-            parser.error("--a and --b belong together; an empty one, --a '', is as it is")
-        load(sides_of_words(args, command)[0].words)
-    # Late: what compares takes longer to load than a mistake in the words takes to be found.
-    from profkit.cli import compare_runs, compare_sides  # noqa: PLC0415
+    with selected_when_done():
+        if not is_of_runs and args.revisions is None:
+            if args.a is None or args.b is None:
+                parser.error("--a and --b belong together; an empty one, --a '', is as it is")
+            load(sides_of_words(args, command)[0].words)
+        # Late: it takes longer to load than a mistake in the words takes to be found.
+        from profkit.cli import compare_runs, compare_sides  # noqa: PLC0415
 
-    found = (
-        compare_runs.of_words(args) if is_of_runs else compare_sides.compared_sides(args, command)
-    )
+        if is_of_runs:
+            found = compare_runs.of_words(args)
+        else:
+            found = compare_sides.compared_sides(args, command)
     return compare_runs.answered(found, is_json=args.json)
 
 

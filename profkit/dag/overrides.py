@@ -4,7 +4,8 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -56,6 +57,18 @@ def save_selection(words: tuple[str, ...], runs: Iterable[str]) -> None:
         content = json.dumps(names).encode()
         if not path.is_file() or path.read_bytes() != content:
             write_atomically(path, content)
+
+
+@contextmanager
+def selected_when_done() -> Iterator[None]:
+    """Have the last selection back if what takes its place ends by an exception."""
+    before = last_overrides(), last_runs()
+    try:
+        yield
+    except BaseException:
+        if before[1]:
+            save_selection(*before)
+        raise
 
 
 def last_overrides() -> tuple[str, ...]:

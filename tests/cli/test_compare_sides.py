@@ -17,7 +17,7 @@ from profkit.cli.run_folders import run_named
 from profkit.core.errors import ConfigError, InputError
 from profkit.core.job_record import NOTHING
 from profkit.core.result import Document, Finding, Result, Severity
-from profkit.dag.overrides import save_selection
+from profkit.dag.overrides import last_runs, save_selection
 from profkit.planning.model import Pairing
 from profkit.planning.sides import Sides
 from profkit.report.kept_comparison import data, read_comparison, with_comparison
@@ -108,6 +108,20 @@ def test_nothing_is_traced_where_there_is_nothing_to_explain(captures, capsys):
     out, progress = capsys.readouterr()
     assert json.loads(out)["coin"] == 0
     assert not progress
+
+
+@pytest.mark.parametrize("is_made", [True, False])
+def test_a_comparison_is_the_last_selection_once_it_is_done(captures, monkeypatch, is_made):
+    captures(100 * STEADY, 100 * STEADY[::-1])
+    save_selection(("batch=2",), ("mine",))
+
+    def make(*_):
+        save_selection(("--a", "", "--b", ""), (PAIRING.a, PAIRING.b))
+        return is_made
+
+    monkeypatch.setattr(compare_sides.run, "make", make)
+    assert main(["compare", "--a", "", "--b", "", "--quiet"]) == (not is_made)
+    assert last_runs() == ((PAIRING.a, PAIRING.b) if is_made else ("mine",))
 
 
 def test_a_peak_that_alone_differs_is_explained_alone(captures, capsys, tmp_path):

@@ -165,6 +165,14 @@ def test_many_conditions_take_more_than_one(folder, capsys):
     assert "chance with all conditions taken together" in capsys.readouterr().out
 
 
+def test_of_several_runs_the_one_whose_numbers_are_to_be_kept_is_named(folder, capsys):
+    leave_run(folder, "new", 100 * STEADY, day=2)
+    assert main(["baseline", "save", "kept"]) == 1
+    said = capsys.readouterr().err
+    assert "baseline save kept: 2 runs are selected: new, old" in said
+    assert "profkit baseline save kept old" in said
+
+
 def test_what_cannot_be_run_is_usage(folder, capsys):
     (folder / "bad.json").write_text("{}")
     for words in (
