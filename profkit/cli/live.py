@@ -62,6 +62,7 @@ class View:
     ) -> None:
         self.is_verbose = verbose
         """Whether Snakemake's own output is shown as well."""
+        self.is_quiet = quiet
         self.link = link
         """Shown as well: what the program prints that runs, and then of the jobs its captures."""
         self._printed = _Printed()

@@ -20,7 +20,7 @@ from profkit.cli.answer import fastest
 from profkit.cli.live import View
 from profkit.cli.loudness import add_loudness
 from profkit.cli.program_link import ProgramLink
-from profkit.cli.run_folders import run_named
+from profkit.cli.run_folders import RUNS, RunFolder, run_named
 from profkit.cli.show import of_others, of_run
 from profkit.cli.snakemake_process import Snakemake
 from profkit.core import progress_events, resources
@@ -28,7 +28,7 @@ from profkit.core.capture_record import read_capture
 from profkit.core.errors import ConfigError
 from profkit.core.usable_cores import usable_cores
 from profkit.dag import completed
-from profkit.dag.failures import damages, failures
+from profkit.dag.failures import damages, failed_captures, failures
 from profkit.dag.inputs import REPORT, Dag
 from profkit.dag.job_notes import notes_on_jobs
 from profkit.dag.overrides import save_selection
@@ -224,8 +224,18 @@ def _work_off(
             output = SnakemakeOutput()
             status = _run_snakemake(snakemake, words, output, view, variables)
     failed = list(failures(dag))
-    _print_outcome(status, output, failed, works_here=snakemake.works_here)
+    told = _told_by_answer(dag, view) if not status else set()
+    shown = [line for line in failed if line not in told]
+    _print_outcome(status, output, shown, works_here=snakemake.works_here)
     return output, status, failed
+
+
+def _told_by_answer(dag: Dag, view: View) -> set[str]:
+    """Return the failures of which the answer to a person says more, as of nothing else."""
+    names = [run.name for run in dag.plan.runs]
+    is_answered = bool(view.link) and not view.is_quiet and len(names) == 1
+    is_answered = is_answered and bool(RunFolder(RUNS / names[0]).failure)
+    return set(failed_captures(dag)) if is_answered else set()
 
 
 @contextmanager

@@ -15,11 +15,16 @@ from profkit.planning.model import Run
 
 def failures(dag: Dag) -> Iterator[str]:
     """Yield a line for each job of the plan that failed, or could not read all of its files."""
-    for run in dag.plan.runs:
-        yield from _failed_captures(dag, run)
+    yield from failed_captures(dag)
     for job, path, made in _records(dag):
         if made.status != "ok":
             yield f"{job} {made.status}: {path}: {made.reason}"
+
+
+def failed_captures(dag: Dag) -> Iterator[str]:
+    """Yield those lines of them that are of captures."""
+    for run in dag.plan.runs:
+        yield from _failed_captures(dag, run)
 
 
 def _failed_captures(dag: Dag, run: Run) -> Iterator[str]:

@@ -1,8 +1,13 @@
-"""What is printed of a job that a cluster refuses to start."""
+"""What is printed of jobs that fail, as where a cluster refuses to start one."""
+
+import json
+from types import SimpleNamespace
 
 import pytest
 
 from profkit.cli import run
+from profkit.dag.inputs import Dag
+from profkit.planning.cache import load
 
 REFUSED = (
     "Error in rule convert_baseline:",
@@ -55,3 +60,25 @@ def test_of_a_full_disk_the_cause_comes_first(capsys, said):
         assert lines[0] == "profkit: no space is left on the disk"
         assert lines[1].startswith("  hint: make room on that disk")
     assert lines[2:] == ["capture failed: results/r: error"]
+
+
+@pytest.mark.parametrize(
+    ("about", "statuses", "is_told"),
+    [
+        ({}, ["error", "skipped"], True),
+        ({"is_quiet": True}, ["error", "skipped"], False),
+        ({"link": None}, ["error", "skipped"], False),
+        ({}, ["ok", "error"], False),
+    ],
+)
+def test_why_nothing_was_recorded_of_the_only_run_is_said_once(
+    tmp_path, monkeypatch, about, statuses, is_told
+):
+    monkeypatch.chdir(tmp_path)
+    dag = Dag(load(["tool=[nsys]", "repeats=1"]))
+    for path, status in zip(dag.captures_of(dag.plan.runs[0]), statuses, strict=False):
+        record = {"status": status, "reason": "why", "attempt": 1, "repeat": 0, "settings": {}}
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(record | {"tool": path.parts[-3], "workload": {}}))
+    view = SimpleNamespace(**{"link": "of a person", "is_quiet": False} | about)
+    assert bool(run._told_by_answer(dag, view)) == is_told
