@@ -31,7 +31,7 @@ _MANY, _SHORT_NS = 200, 50_000
 """Operators of a loop, and how long it takes for each of them, with Python between them."""
 _LOOP = 20
 """Operators in a loop over parameters: fewer are no matter."""
-_MUCH, _MOSTLY, _ALMOST_ALL = 0.25, 0.5, 0.95
+_OF_UPDATE, _MUCH, _MOSTLY, _ALMOST_ALL = 0.05, 0.25, 0.5, 0.95
 _FOR_MANY = "in a loop: call few on whole batches, with a further dimension or `torch.vmap`."
 _OF_LISTS = (
     "that make tensors of lists or numbers: collect these in one array, and make one tensor of it."
@@ -97,6 +97,8 @@ def match(
         if _has_gradients(cpu_ops[lie_inside], cpu_ops) and not are_many:
             continue
         is_update = count >= _LOOP and _are_mostly(chosen, of_parameters(cpu_ops))
+        # A function that goes through the values of parameters may do something else with them.
+        is_update &= charged(cpu_ops, chosen) > _OF_UPDATE * spent.gain_ns
         yield Match(
             cause=spent.cause,
             advice=f"{spent.place} calls {count:,} operators per step, {are_many * 'short ones '}"

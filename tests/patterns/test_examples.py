@@ -540,7 +540,7 @@ def test_a_function_that_calls_many_short_operators_is_to_call_few():
 def test_a_function_that_loops_over_parameters_is_to_call_operators_on_lists():
     example = examples("work_beside_the_model")
     given = {"input_shapes": "[[96],[]]"}
-    short = [op(n, "aten::mul_", **given) | span(30_000 + n, 30_001 + n) for n in range(400)]
+    short = [op(n, "aten::mul_", 300, **given) | span(30_000 + n, 30_001 + n) for n in range(400)]
     gradient = op(19, "torch::autograd::AccumulateGrad", phase="backward", input_shapes="[[96]]")
     # What few long ones take is the same loop.
     for ops, count in (
@@ -553,6 +553,11 @@ def test_a_function_that_loops_over_parameters_is_to_call_operators_on_lists():
             f"train.py(9): penalty calls {count} in a loop over parameters: "
             "call `torch._foreach_mul_`"
         )
+    quick = [row | {"charged_ns": 0} for row in short[:30]]
+    given = {**example.FOUND, "cpu_ops": [gradient, *quick]}
+    # As where it sorts what each parameter holds, in Python.
+    (match,) = found(patterns()["work_beside_the_model"], **given)
+    assert match.advice.startswith("Make this cheaper")
 
 
 def test_operators_beside_the_model_are_counted_where_the_named_function_calls_them():
@@ -1079,6 +1084,15 @@ def test_sgd_adds_to_a_parameter_and_first_to_its_momentum(form, has_momentum):
         rows += step if not at else [row | {"parent": 100} for row in step[1:]]
     (match,) = found(patterns()["unused_gradients"], cpu_ops=rows)
     assert (match.evidence["unused_gradients"], match.evidence["share_of_parameters"]) == (4, 0.5)
+
+
+def test_products_may_be_in_a_costly_order_from_the_right_as_well():
+    example = examples("product_order")
+    # A sum over neighbours of what is many times as wide as the features that it is made of.
+    wide = example.product(0, "[1,1024,32]", "[1,32,4096]")
+    summed = example.product(10, "[1,1024,1024]", "[1,1024,4096]")
+    (match,) = found(patterns()["product_order"], cpu_ops=[wide, summed])
+    assert "`(a @ b) @ c` in place of `a @ (b @ c)`: that takes 4% of" in match.advice
 
 
 def test_the_line_that_checkpoints_is_the_place_even_of_a_single_layer():
