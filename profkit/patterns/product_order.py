@@ -20,9 +20,10 @@ _PRODUCTS = r"^aten::(?:mm|bmm)$"
 _KEEP = (
     r"^aten::(?:view|_unsafe_view|reshape|_reshape_alias|permute|transpose|t|expand|squeeze"
     r"|unsqueeze|as_strided|alias|detach|contiguous|clone|copy_|empty\w*|einsum|matmul|linear"
-    r"|resolve_conj)$|^(?!aten::)"
+    r"|resolve_conj)$"
 )
 """Operators that change no value of what they are given."""
+_COMPILED = r"^triton_"
 _MOST_LEFT = 0.5
 """Of the multiplications of both products: copies take back what is gained by more."""
 
@@ -54,7 +55,9 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
 
     What the first product made may be needed for something else as well, which is not known.
     """
-    chains = _chains(cpu_ops)
+    # Kernels that a compiler has made may stand between products, and belong to no operator.
+    is_hidden = having(kernels, _COMPILED).any() and not having(cpu_ops, _COMPILED).any()
+    chains = [] if is_hidden else _chains(cpu_ops)
     if not chains:
         return None
     gain_ns, found, whole = 0.0, *(np.zeros(len(cpu_ops), dtype=bool) for _ in range(2))
@@ -139,5 +142,6 @@ def _chain(where: tuple[int, int], both: tuple[str, str], between: list[str]) ->
 
 
 def _reads(text: str, size: int) -> bool:
-    """Tell whether an operator is given as many elements as a product made."""
-    return any(elements(shape(text, number)) >= size for number in range(len(listed(text))))
+    """Tell whether an operator is given as many elements as a product made, or may be."""
+    given = range(len(listed(text)))
+    return not given or any(elements(shape(text, number)) >= size for number in given)

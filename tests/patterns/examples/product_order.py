@@ -1,6 +1,6 @@
 """Examples of `product_order`: linear attention that makes scores of all pairs of positions."""
 
-from tests.patterns.recorded import op
+from tests.patterns.recorded import kernel, op
 
 NODE = "autograd::engine::evaluate_function: BmmBackward0"
 QUERIES, KEYS, VALUES = "[8,1024,32]", "[8,32,1024]", "[8,1024,32]"
@@ -28,6 +28,16 @@ EXPECTED = ("cpu_operators.aten::bmm", 240_000 * (1 - 1 / 32), "`a @ (b @ c)` in
 PASSED = {
     "a softmax of the scores": {
         "cpu_ops": [FIRST, between(3, "aten::_softmax", SCORES, "[]", "[]"), SECOND]
+    },
+    "an activation of a compiler's making": {
+        "cpu_ops": [FIRST, between(3, "triton_poi_fused_gelu_1", SCORES, "[]"), SECOND]
+    },
+    "the same, which no operator launches": {
+        "cpu_ops": [FIRST, SECOND],
+        "kernels": [kernel(0, "gemm", 9), kernel(-1, "triton_poi_fused_gelu_1", 5)],
+    },
+    "an operator whose inputs are not known": {
+        "cpu_ops": [FIRST, op(3, "mine::activation"), SECOND]
     },
     "scores that are no larger": {
         "cpu_ops": [
