@@ -3,7 +3,17 @@
 import numpy as np
 import pandas as pd
 
-from profkit.patterns._rows import Chosen, called, cause, inside, per_step, place, time, trains
+from profkit.patterns._rows import (
+    Chosen,
+    called,
+    cause,
+    having,
+    inside,
+    per_step,
+    place,
+    time,
+    trains,
+)
 from profkit.patterns._shapes import MATRIX, elements, listed, operands, shape
 from profkit.patterns.base import Match, Step, pattern
 
@@ -12,8 +22,14 @@ _CHANGES = frozenset({"aten::mul", "aten::add", "aten::sub", "aten::div"})
 _PRODUCTS = frozenset({"aten::matmul", "aten::mm"})
 _CONVERTS = "aten::to"
 _QUANTISED = frozenset({"signed char", "unsigned char"})
+_NORM = r"^aten::_weight_norm(?:_interface)?$"
 _MOST = 8
 """Operators that make a weight."""
+
+_OF_NORM = (
+    "Take the norm of weights out of the trained model (`remove_parametrizations` of "
+    "`torch.nn.utils.parametrize`, or `remove_weight_norm`): each call makes the same weights."
+)
 
 
 @pattern(
@@ -26,13 +42,16 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     While a model is trained, its weight may have to be made anew, but for a product that is added.
     """
     made, of_products = _made(cpu_ops)
-    chosen = of_products if trains(cpu_ops) else made
+    normed = having(cpu_ops, _NORM)
+    chosen = of_products if trains(cpu_ops) else made | normed
     if not chosen.any():
         return None
     chosen = inside(cpu_ops, chosen)
+    is_product = bool((of_products & chosen).any())
+    is_normed = bool((normed & chosen).any())
     return Match(
         cause=cause(cpu_ops, chosen, kernels),
-        advice=_advice(cpu_ops, chosen, is_product=bool((of_products & chosen).any())),
+        advice=_OF_NORM if is_normed else _advice(cpu_ops, chosen, is_product=is_product),
         gain_ns=time(cpu_ops, chosen, kernels),
         place=place(cpu_ops, chosen),
         evidence={"operators_per_step": per_step(chosen, step.count)},

@@ -57,6 +57,19 @@ def test_a_product_that_is_added_to_a_weight_is_not_needed_in_training_either(tr
     assert match.advice.startswith("Multiply the input by the small factors")
 
 
+@pytest.mark.parametrize("trains", [False, True])
+def test_a_norm_of_weights_is_of_no_use_once_they_are_trained(trains):
+    example = weights_made_in_calls
+    ops = [
+        op(1, "aten::_weight_norm", 10_000),
+        op(2, "aten::_weight_norm_interface", 90_000, parent=1),
+        *([example.BACKWARD] if trains else []),
+    ]
+    matches = found(patterns()["weights_made_in_calls"], cpu_ops=ops)
+    assert [match.gain_ns for match in matches] == [100_000] * (not trains)
+    assert all("remove_parametrizations" in match.advice for match in matches)
+
+
 def test_recompilation_is_seen_in_the_calls_of_the_compiler_where_its_ranges_were_not_recorded():
     calls = examples("recompilation").CALLED
     (match,) = found(patterns()["recompilation"], python_calls=calls)
