@@ -1,4 +1,4 @@
-"""The order of products: of three matrices, the first two may make one that is far too large.
+"""The order of products: of three matrices, two may make one that is far larger than all of them.
 
 As in linear attention, where the queries and keys of all positions are multiplied before the
 values, although no softmax stands between.
@@ -34,10 +34,10 @@ class _Chain:
 
     first: int
     second: int
-    """Where they are among the operators."""
+    """Where they are in the table of operators."""
 
     left: float
-    """Which part of the multiplications is left in the other order."""
+    """The share of the multiplications that the other order takes."""
 
     made: tuple[int, ...]
     """The shape of what the first one makes."""
@@ -130,12 +130,13 @@ def _chain(where: tuple[int, int], both: tuple[str, str], between: list[str]) ->
     else:
         outer = given[0][-2]
         then = outer * rows * inner + outer * inner * columns
-    part = then / (rows * columns * (inner + outer))
-    if part <= _MOST_LEFT and not any(_reads(text, elements(made)) for text in between):
+    now = rows * columns * (inner + outer)
+    # An expert that gets no token multiplies nothing.
+    if 0 < then <= _MOST_LEFT * now and not any(_reads(text, elements(made)) for text in between):
         yield _Chain(
             first=where[0],
             second=where[1],
-            left=part,
+            left=then / now,
             made=tuple(made),
             is_from_left=is_from_left,
         )

@@ -52,6 +52,9 @@ PASSED = {
             product(10, "[1,4096,1024]", "[1,1024,256]"),
         ]
     },
+    "products of nothing": {
+        "cpu_ops": [product(0, "[8,0,32]", "[8,32,16]"), product(10, "[8,0,16]", "[8,16,2]")]
+    },
     "products on two threads": {"cpu_ops": [FIRST, SECOND | {"tid": 2}]},
     "shapes that were not recorded": {
         "cpu_ops": [row | {"input_shapes": ""} for row in FOUND["cpu_ops"]]
