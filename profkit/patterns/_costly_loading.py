@@ -35,6 +35,14 @@ _WAYS = {
         r"(?:^|/)(?:librosa|torchaudio/(?:transforms|functional))/",
         "store them, or compute them for a whole batch on the device of the model",
     ),
+    "decoding images": (
+        r"(?:^|/)PIL/(?:ImageFile|\w+ImagePlugin)\.py\(|^<built-in function im(?:decode|read)>$",
+        "store them smaller, or decode JPEGs at less than full size (`image.draft('RGB', size)`)",
+    ),
+    "transforming images": (
+        r"(?:^|/)(?:torchvision/transforms|albumentations|kornia/augmentation)/",
+        "store images smaller, and crop before what changes all pixels (colours, blur, rotation)",
+    ),
 }
 """By what it is called: the Python functions that it is known by, and what to do instead."""
 

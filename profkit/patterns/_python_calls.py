@@ -27,7 +27,7 @@ _LEAST_SHARE = 0.08
 _LEAST_SIGHTINGS = 2
 _NEARLY = 0.1
 _LINE = re.compile(r"\(\d+\)")
-_LOADING = r"^enumerate\(Data"
+LOADING = r"^enumerate\(Data"
 
 
 def serves(python_calls: pd.DataFrame, cpu_ops: pd.DataFrame) -> bool:
@@ -143,7 +143,7 @@ def outermost(python_calls: pd.DataFrame, fits: Chosen) -> Chosen:
 def _by_cause(ops: pd.DataFrame, loading: Chosen) -> "pd.Series[int]":
     """Return what operators are charged with, by the id of the cause that has it."""
     ids = "cpu_operators." + ops["name"].astype(object).str.replace(".", "_")
-    labels = np.where(loading | having(ops, _LOADING), "loading_data", ids)
+    labels = np.where(loading | having(ops, LOADING), "loading_data", ids)
     return ops[CHARGED].groupby(labels).sum()
 
 

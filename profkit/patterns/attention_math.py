@@ -9,7 +9,7 @@ from profkit.patterns._rows import cause, having, inside, per_step, place, time,
 from profkit.patterns.base import Match, Step, pattern
 
 _ON_GPU = "fp16 or bf16, `is_causal=True` instead of a mask, head size up to 256"
-_ON_CPU = "`dropout_p=0`, and no mask that requires a gradient"
+_ON_CPU = "`dropout_p=0`, if training does as well without, and no mask that requires a gradient"
 
 
 @pattern(

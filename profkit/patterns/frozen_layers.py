@@ -4,6 +4,7 @@ import pandas as pd
 
 from profkit.core.verdict import Confidence
 from profkit.patterns._parameter_loops import GRADIENT, UPDATE, differentiated
+from profkit.patterns._python_calls import LOADING
 from profkit.patterns._rows import (
     Chosen,
     called,
@@ -38,14 +39,14 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     """Find layers of a training that get no gradient, though others do.
 
     Not those with weights as large as ones that are trained: a target network, the average of a
-    model or the generator of a GAN are others in the next step.
+    model or the generator of a GAN are others in the next step. Nor what prepares a batch.
     """
     trained = differentiated(cpu_ops)
     products = called(cpu_ops) & having(cpu_ops, _PRODUCTS)
     if not (products & trained).any():
         return None
     apart = ~trained & ~equal(cpu_ops, "phase", "backward")
-    apart &= ~inside(cpu_ops, having(cpu_ops, UPDATE))
+    apart &= ~inside(cpu_ops, having(cpu_ops, f"{UPDATE}|{LOADING}"))
     sizes = _sizes(cpu_ops, products & trained, 1) | _sizes(
         cpu_ops, equal(cpu_ops, "name", GRADIENT), 0
     )

@@ -17,8 +17,9 @@ _USE = (
     "memory."
 )
 _USE_WITHOUT_DROPOUT = (
-    "Use `torch.nn.functional.scaled_dot_product_attention`{} with `dropout_p=0`: it keeps no "
-    "matrix of scores in memory, but with dropout no CPU has a kernel for it."
+    "Use `torch.nn.functional.scaled_dot_product_attention`{} with `dropout_p=0`, if training does "
+    "as well without: it keeps no matrix of scores in memory, but with dropout no CPU has a kernel "
+    "for it."
 )
 _CALL_WITHOUT = (
     "Call `nn.MultiheadAttention` with `need_weights=False`{}: it then uses "

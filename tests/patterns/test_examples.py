@@ -789,6 +789,8 @@ READ_BY = [
     ("torch/serialization.py(9): load", "torch.load takes 80% of it"),
     ("h5py/_hl/dataset.py(9): __getitem__", "HDF5 takes 80% of it, so open the file once"),
     ("json/__init__.py(9): loads", "parsing JSON takes 80% of it, so parse the texts once"),
+    ("PIL/ImageFile.py(9): load", "decoding images takes 80% of it, so store them smaller"),
+    ("torchvision/transforms/functional.py(9): blur", "transforming images takes 80% of it, so"),
     ("torchaudio/functional/x.py(9): spectrogram", "computing spectrograms takes 80%"),
     ("data.py(9): json", "with arrays instead of loops, or done ahead of training"),
 ]

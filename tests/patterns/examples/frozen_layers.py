@@ -15,6 +15,9 @@ HEAD = [
 ]
 OPTIMIZER = op(8, "Optimizer.step#SGD.step") | {"kind": "annotation", "end_ns": 2_000_000}
 
+LOADING = op(8, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
+LOADING |= {"kind": "annotation", "end_ns": 2_000_000}
+
 FOUND = {"cpu_ops": [*FROZEN, *HEAD]}
 EXPECTED = ("cpu_operators.aten::conv2d", 850_000, "2 layers per step get no gradient")
 PASSED = {
@@ -38,5 +41,8 @@ PASSED = {
     "little of a step": {"cpu_ops": [row | {"charged_ns": 1} for row in FROZEN] + HEAD},
     "what an optimizer does": {
         "cpu_ops": [OPTIMIZER, *(row | {"parent": 8} for row in FROZEN), *HEAD]
+    },
+    "what blurs the images of a batch": {
+        "cpu_ops": [LOADING, *(row | {"parent": 8} for row in FROZEN), *HEAD]
     },
 }
