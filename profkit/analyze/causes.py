@@ -51,7 +51,7 @@ _AT_WORK = ("gpu_computing", "cpu_operators", "exposed_communication", "exposed_
 _GPU_WAITS = "gpu_idle.python"
 _IN_GRAPH = f"{gpu.IDLE}.{gpu.IN_GRAPH}"
 _ON_CPU = (_GPU_WAITS, "cpu_operators", "python")
-_SAMPLED = ("processes", "padded_inputs", "worker_samples", "sampled_steps")
+_SAMPLED = ("processes", "padded_inputs", "given_labels", "worker_samples", "sampled_steps")
 _SMALL_ROWS = 300_000
 _OPS = Columns(
     "rank repeat op parent tid name kind start_ns end_ns step input_shapes input_types forward"
@@ -102,6 +102,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     processes: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="processes")],
     sampled_steps: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="sampled_steps")],
     padded_inputs: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="padded_inputs")],
+    given_labels: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="given_labels")],
     worker_samples: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="worker_samples")],
     recordings: Recordings,
     hardware: Hardware,
@@ -142,7 +143,8 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     rows = traced if found.problem else _unslowed(traced, seen.slowdown, observer_tax)
     known = {"hardware": hardware, "behaviour": behaviour, "steps": steps, "devices": devices}
     known |= {"annotations": annotations, "collectives": collectives, "processes": processes}
-    known |= {"padded_inputs": padded_inputs, "worker_samples": worker_samples}
+    known |= {"padded_inputs": padded_inputs, "given_labels": given_labels}
+    known |= {"worker_samples": worker_samples}
     matching = _matches(shown, traced, rows, known | {"sampled_steps": sampled_steps}, seen)
     return _result(rows, shown, ranks, matching, trust.checks(seen), found.problem, config)
 

@@ -1,4 +1,4 @@
-"""How much of the batches of tokens that a model is given is padding."""
+"""How many tokens of the batches that a model is given are padding, and how many have no label."""
 
 import ctypes
 from collections import Counter
@@ -11,11 +11,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-_MOST_CALLS = 4
+_MOST_CALLS = 8
+"""Of models and of losses together."""
+
 _SHORTEST = 8
 _MOST_ELEMENTS = 1 << 13
 _MOST_ENDS = 4
 _MOST_ARGUMENTS, _DEEPEST = 32, 3
+_ROWS = 2
+_DIMENSIONS = (1, _ROWS)
+"""Labels are often in one row."""
+
 _FEWEST_VALUES = 3
 """With fewer it is a mask, or says which of two texts a token is of."""
 
@@ -25,15 +31,19 @@ Texts = Sequence[Sequence[int]]
 Padded = tuple[int, int, int, int]
 """Rows, length, length of the longest row without its padding, elements that are padding."""
 
+Labelled = tuple[int, int]
+"""Labels, and how many of them a loss ignores."""
+
 
 @dataclass(slots=True)
 class PaddedInputs:
-    """Looks at what a model is given in its first calls: tensors of whole numbers in rows.
+    """Looks at what models and losses are given in their first calls: tensors of whole numbers.
 
     No operator is called while a profiler records: it would be taken for one of the program's.
     """
 
     found: list[Padded] = field(default_factory=list)
+    labels: list[Labelled] = field(default_factory=list)
     calls: int = 0
 
     def __call__(self, given: Iterable[object]) -> None:
@@ -46,12 +56,14 @@ class PaddedInputs:
             return
         self.calls += 1
         for batch, rows in zip(batches, read, strict=True):
-            if padded := [_padded(*texts) for texts in _texts(rows, batch.shape[0])]:
+            if ignored := _ignored(rows):
+                self.labels.append((batch.numel(), round(ignored * batch.numel())))
+            elif padded := [_padded(*texts) for texts in _texts(rows, batch)]:
                 self.found.append(max(padded, key=itemgetter(-1)))
 
 
 def _batches(given: Iterable[object], depth: int = _DEEPEST) -> "Iterator[torch.Tensor]":
-    """Yield the arguments that may be rows of tokens, also those of a batch in one argument."""
+    """Yield the arguments that may be tokens or labels, also those of a batch in one argument."""
     import torch
 
     for argument in islice(given, _MOST_ARGUMENTS):
@@ -64,7 +76,7 @@ def _batches(given: Iterable[object], depth: int = _DEEPEST) -> "Iterator[torch.
             and str(argument.dtype) in _KINDS
             and argument.layout is torch.strided
             and not argument.is_meta
-            and argument.dim() == 2  # noqa: PLR2004 - rows and columns
+            and argument.dim() in _DIMENSIONS
             and min(argument.shape) > 1
             and max(argument.shape) >= _SHORTEST
         ):
@@ -73,14 +85,14 @@ def _batches(given: Iterable[object], depth: int = _DEEPEST) -> "Iterator[torch.
 
 def _read(tokens: "torch.Tensor") -> list[list[int]]:
     """Return rows of `tokens`, the first ones of many; none where that takes an operator."""
-    many, length = tokens.shape
+    many, length = tokens.shape if tokens.dim() == _ROWS else (1, min(len(tokens), _MOST_ELEMENTS))
     rows = min(many, max(_MOST_ELEMENTS // length, 1))
     if tokens.device.type != "cpu":
         if not _can_be_copied(tokens):
             return []
-        tokens = tokens[:rows].cpu()
+        tokens = tokens[: rows if tokens.dim() == _ROWS else length].cpu()
     kind: Any = _KINDS[str(tokens.dtype)]
-    of_row, of_column = tokens.stride()
+    of_row, of_column = (0, *tokens.stride())[-_ROWS:]
     try:
         first = tokens.data_ptr()
     except RuntimeError:  # no memory of its own, as inside `torch.func.vmap`
@@ -101,15 +113,25 @@ def _can_be_copied(tokens: "torch.Tensor") -> bool:
     return not (is_recording or (tokens.is_cuda and torch.cuda.is_current_stream_capturing()))
 
 
-def _texts(rows: Texts, many: int) -> list[tuple[Texts, int]]:
+def _ignored(rows: Texts) -> float:
+    """Return the share of `rows` that is the only negative value, as labels that do not count."""
+    values = set[int]().union(*rows)
+    negative = [value for value in values if value < 0]
+    if len(negative) != 1 or len(values) < _FEWEST_VALUES:
+        return 0.0
+    return sum(list(row).count(negative[0]) for row in rows) / sum(map(len, rows))
+
+
+def _texts(rows: Texts, batch: "torch.Tensor") -> list[tuple[Texts, int]]:
     """Return what may be texts, each of `rows` or each column, and how many of them there are.
 
-    Of rows there are `many`, of which some may have been read. Recurrent layers want columns. Those
-    of few values are masks, those of negative ones labels, and short ones no texts.
+    They are those of `batch`, of which some may have been read. Recurrent layers want columns.
+    Those of few values are masks, those of negative ones labels, and short ones no texts.
     """
     values = set[int]().union(*rows)
-    if len(values) < _FEWEST_VALUES or min(values) < 0:
+    if batch.dim() != _ROWS or len(values) < _FEWEST_VALUES or min(values) < 0:
         return []
+    many = batch.shape[0]
     columns = [*zip(*rows, strict=True)] if len(rows) == many else []
     either = (rows, many), (columns, len(columns))
     return [(some, number) for some, number in either if some and len(some[0]) >= _SHORTEST]

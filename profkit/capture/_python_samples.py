@@ -174,6 +174,7 @@ class PythonSamples:
             "ends": sampled.ends,
             "usage": sampled.usage,
             "inputs": self.inputs.found,
+            "labels": self.inputs.labels,
         }
         write_atomically(path, json.dumps(document).encode(), synced=False)
 

@@ -23,6 +23,7 @@ TABLES = (
     "devices",
     "processes",
     "padded_inputs",
+    "given_labels",
     "worker_samples",
 )
 """Tables that a pattern may name as parameters: rows of the rank that the verdict is about, of the
@@ -35,8 +36,8 @@ thread waited for a core, or for other threads, inside operators. ``cpu_ops`` co
 columns pid, external, forward_tid, sequence, inputs and self_ns, ``kernels`` without registers,
 shared memory and occupancy, ``python_calls`` without those calls that no pattern looks for
 and that are none of the program's; what these are charged with is that of the call around them.
-``python_threads`` are looks at its other threads, in these steps. ``padded_inputs`` and
-``worker_samples`` are of the whole program, and of no step.
+``python_threads`` are looks at its other threads, in these steps. ``padded_inputs``,
+``given_labels`` and ``worker_samples`` are of the whole program, and of no step.
 
 Where nothing but many operators was recorded, a pattern that names ``cpu_ops`` is called several
 times, each time with some whole steps, or a part of the only one; its matches are put together."""

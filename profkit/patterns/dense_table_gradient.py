@@ -5,7 +5,8 @@ from typing import Any
 import pandas as pd
 
 from profkit.core.verdict import Confidence
-from profkit.patterns._rows import Chosen, cause, having, inside, per_step, time
+from profkit.patterns._parameter_loops import GRADIENT
+from profkit.patterns._rows import Chosen, cause, equal, fitting, having, inside, per_step, time
 from profkit.patterns._shapes import MATRIX, elements, listed, shape
 from profkit.patterns.base import Match, Step, pattern
 
@@ -28,6 +29,7 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     shapes = cpu_ops["input_shapes"].astype(object)
     used = zip(shapes[lookups], cpu_ops["name"][lookups].astype(str), strict=True)
     tables = [(shape(text), name) for text, name in used if _is_sparse_use(text)]
+    tables = [(table, name) for table, name in tables if not _is_tied(cpu_ops, table, step)]
     if not dense.any() or not tables:
         return None
     table, name = max(tables)
@@ -55,6 +57,15 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
         confidence=Confidence.HIGH,
         evidence={"table": str(table), "lookups_per_step": per_step(lookups, step.count)},
     )
+
+
+def _is_tied(cpu_ops: pd.DataFrame, table: list[int], step: Step) -> bool:
+    """Tell whether a layer has the table as its weights, whose gradient has all rows anyway."""
+    layers = having(cpu_ops, "^aten::linear$")
+    layers &= fitting(cpu_ops, "input_shapes", lambda text: shape(text, 1) == table)
+    gradients = equal(cpu_ops, "name", GRADIENT)
+    gradients &= fitting(cpu_ops, "input_shapes", lambda text: shape(text) == table)
+    return bool(layers.any()) and per_step(gradients, step.count) <= 1
 
 
 def _updated(cpu_ops: pd.DataFrame) -> str:

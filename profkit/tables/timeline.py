@@ -184,6 +184,12 @@ TABLES = {
         ("longest", INT, "Elements of the longest row that are no padding."),
         ("padding", INT, "Elements of all rows that are padding, in part estimated from some."),
     ),
+    "given_labels": table(
+        "Labels that models and losses were given in their first calls, where some do not count.",
+        *WHERE,
+        ("labels", INT, "Labels of the batch."),
+        ("ignored", INT, "Those that the loss ignores, in part estimated from some."),
+    ),
     "sampled_steps": table(
         "Steps in which the program's thread was looked at, whether they were traced or not.",
         *WHERE,

@@ -114,6 +114,34 @@ def test_tokens_of_a_gpu_are_copied_where_no_recording_and_no_graph_would_have_i
         assert not _can_be_copied(tokens)
 
 
+@pytest.mark.parametrize(
+    "labels",
+    [
+        torch.where(texts() == PAD, -100, texts()),
+        torch.where(texts() == PAD, -1, texts()).view(-1),
+        torch.where(texts() == PAD, -1, texts()).int().t(),
+    ],
+    ids=["in rows", "in one row", "turned"],
+)
+def test_labels_that_do_not_count_are_counted(labels):
+    inputs = PaddedInputs()
+    inputs([torch.zeros(4, 9), labels])
+    assert (inputs.labels, inputs.found) == ([(48, PADDING)], [])
+
+
+def test_of_many_labels_the_first_are_counted():
+    inputs = PaddedInputs()
+    inputs([torch.tensor([3, -100, 5, 7] * 5_000)])
+    assert inputs.labels == [(20_000, 5_000)]
+
+
+@pytest.mark.parametrize("values", [[3, 4, 5, 6], [-100, 1, 1, 1], [-1, -2, 3, 4]])
+def test_what_has_not_one_negative_value_among_others_is_no_labels(values):
+    inputs = PaddedInputs()
+    inputs([torch.tensor(values * 4)])
+    assert inputs.labels == []
+
+
 def test_inside_vmap_nothing_is_read():
     seen = []
     torch.func.vmap(lambda batch: seen.extend(found(batch)) or batch)(texts()[None])
@@ -135,4 +163,4 @@ def test_only_the_first_calls_are_looked_at():
     padded = PaddedInputs()
     for _ in range(50):
         padded([texts()])
-    assert len(padded.found) == 4
+    assert len(padded.found) == 8

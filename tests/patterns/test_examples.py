@@ -57,6 +57,13 @@ def test_a_product_that_is_added_to_a_weight_is_not_needed_in_training_either(tr
     assert match.advice.startswith("Multiply the input by the small factors")
 
 
+def test_a_last_layer_of_its_own_leaves_the_table_its_sparse_gradient():
+    example = examples("dense_table_gradient")
+    tied = example.PASSED["the last layer has the same weights"]["cpu_ops"]
+    (match,) = found(patterns()["dense_table_gradient"], cpu_ops=[*tied, tied[-1] | {"op": 8}])
+    assert "sparse=True" in match.advice
+
+
 @pytest.mark.parametrize("trains", [False, True])
 def test_a_norm_of_weights_is_of_no_use_once_they_are_trained(trains):
     example = weights_made_in_calls

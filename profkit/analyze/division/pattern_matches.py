@@ -317,7 +317,7 @@ def _working(rank: RecordedRank, time: Partition) -> Intervals:
 
 
 _OF_RANK = ("annotations", "collectives", "processes", "steps")
-_TIMELESS = ("devices", "padded_inputs", "worker_samples")
+_TIMELESS = ("devices", "padded_inputs", "given_labels", "worker_samples")
 
 
 def _with_waits(rank: RecordedRank, time: Partition, processes: pd.DataFrame) -> pd.DataFrame:

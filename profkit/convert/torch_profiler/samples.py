@@ -27,6 +27,7 @@ TABLES = (
     "sampled_steps",
     "processes",
     "padded_inputs",
+    "given_labels",
     "worker_samples",
 )
 _OF_TRACE = ".pt.trace.json"
@@ -59,6 +60,7 @@ class Sampled(msgspec.Struct):
     ends: list[tuple[int, int]] = []
     usage: _Usage | None = None
     inputs: list[tuple[int, int, int, int]] = []
+    labels: list[tuple[int, int]] = []
 
     @property
     def own(self) -> list[Look]:
@@ -126,6 +128,7 @@ def tables(raw: Raw, read: Sampled | None, in_turns: Turns | None) -> dict[str, 
         ],
         "processes": [msgspec.structs.astuple(usage)] if usage else [],
         "padded_inputs": read.inputs,
+        "given_labels": read.labels,
     }
     # Frames are written from the innermost.
     stacks = [joined(reversed(frames)) for frames in read.stacks]

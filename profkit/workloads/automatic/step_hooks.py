@@ -232,7 +232,11 @@ class StepHooks(ExitStack):
         # Constant while torch.compile traces: nothing of this is compiled.
         if torch.compiler.is_compiling():
             return
-        if self._is_part(threading.get_ident()) or not has_weights(module):
+        if self._is_part(threading.get_ident()):
+            return
+        if isinstance(module, nn.CrossEntropyLoss):
+            marks.observed_inputs(partial(arguments, args))
+        if not has_weights(module):
             return
         with self.lock:
             self._begin_pass(module)

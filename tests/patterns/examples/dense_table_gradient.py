@@ -17,5 +17,12 @@ PASSED = {
     "most rows are looked up": {
         "cpu_ops": [OPS[0] | {"input_shapes": "[[100000, 16], [50000]]"}, *OPS[1:]]
     },
+    "the last layer has the same weights": {
+        "cpu_ops": [
+            *OPS,
+            op(6, "aten::linear", 9_000, input_shapes="[[64, 16], [100000, 16], []]"),
+            op(7, "torch::autograd::AccumulateGrad", input_shapes="[[100000, 16]]"),
+        ]
+    },
     "sparse gradients": {"cpu_ops": [OPS[0], *OPS[2:]]},
 }

@@ -545,6 +545,17 @@ class Lookup(nn.Module):
 
 
 @pytest.mark.usefixtures("watcher")
+def test_what_a_loss_beside_the_model_is_given_is_passed_on():
+    inputs, loss = PaddedInputs(), nn.CrossEntropyLoss()
+    marks.take_inputs(inputs)
+    labels = torch.tensor([3, -100, -100, 7, 5, -100, 1, 0])
+    with StepHooks("auto"):
+        loss(torch.zeros(8, 9), labels)
+        loss(torch.zeros(8, 9), target=labels)
+    assert inputs.labels == [(8, 3)] * 2
+
+
+@pytest.mark.usefixtures("watcher")
 def test_what_the_model_is_given_is_passed_on_and_read_without_an_operator():
     padded = PaddedInputs()
     marks.take_inputs(padded)
