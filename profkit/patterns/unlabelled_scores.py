@@ -49,8 +49,8 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, given_labels: pd.DataFra
         cause=cause(cpu_ops, chosen, kernels),
         advice=f"{share:.0%} of the labels are ignored by the loss, and all {count:,} tokens are "
         f"scored against {words:,} words: give the last layer the tokens that have a label alone "
-        "(`hidden[labels >= 0]`), and the loss their labels; in transformers call `base_model`, "
-        "then the head.",
+        "(`hidden[labels >= 0]`, with labels shifted as the loss shifts them), and the loss their "
+        "labels; in transformers call `base_model`, then the head.",
         gain_ns=time(cpu_ops, chosen, kernels) * share,
         place=calling_line(cpu_ops["stack"][layers].astype(str)) or place(cpu_ops, layers),
         evidence={"ignored_share": round(share, 3), "tokens": count, "words": words},

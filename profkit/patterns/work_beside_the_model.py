@@ -41,10 +41,13 @@ _MAKING = r"^aten::(?:lift_fresh|detach_|to|empty)$"
 _SELDOM = "Make this cheaper, or do it less often if not each step needs it"
 _ONCE = "Make this cheaper, or do it once for all requests where it is the same for each"
 _BEST = "Take the best few alone, by `torch.topk`, unless all are needed in order"
+_KEEP = "Keep the data in one array that is made once and written in place, and index its rows"
+_JOINING = ("array", "asarray", "concatenate", "hstack", "stack", "vstack")
 _INSTEAD = {
     "json": "Pass arrays as bytes, or through a faster library for JSON",
     "sort": _BEST,
     "argsort": _BEST,
+    **dict.fromkeys(_JOINING, _KEEP),
 }
 """What to do about packages and functions of Python that are slow, by their names."""
 _OF_TRAINING = ("torch.optim.", "torch.nn.modules.", "torch.autograd.")
@@ -138,7 +141,9 @@ def _mostly_in(python_calls: pd.DataFrame, at_place: Chosen) -> str:
 
 def _cheaper(most: str, is_training: bool) -> str:
     """Return what to do where the program calls `most` most of the time."""
-    return _INSTEAD.get(most.partition(".")[0], _SELDOM if is_training else _ONCE)
+    named = (most.partition(".")[0], most.rpartition(".")[-1])
+    known = (_INSTEAD[name] for name in named if name in _INSTEAD)
+    return next(known, _SELDOM if is_training else _ONCE)
 
 
 def _for_many(cpu_ops: pd.DataFrame, chosen: Chosen) -> str:

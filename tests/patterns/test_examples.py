@@ -206,6 +206,11 @@ def test_the_forward_of_a_model_is_not_to_be_done_less_often():
             "csv.writerow",
             "Make this cheaper, or do it once for all requests",
         ),
+        (
+            ["numpy/_core/shape_base.py(9): stack"] * 2,
+            "numpy._core.shape_base.stack",
+            "Keep the data in one array that is made once",
+        ),
         # Several functions of one package.
         (["sklearn/a.py(1): f", "sklearn/b.py(1): g"], "sklearn", "Make this cheaper"),
     ],
