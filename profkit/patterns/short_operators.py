@@ -56,11 +56,11 @@ def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Matc
     parameters where these are most. What is done by fewer calls needs less Python between them too.
     """
     lasted = (cpu_ops["end_ns"] - cpu_ops["start_ns"]).to_numpy()
-    updating = inside(cpu_ops, having(cpu_ops, UPDATE))
-    short = called(cpu_ops) & (lasted < _MOST_NS * step.slowdown) & ~updating
+    own = ~inside(cpu_ops, having(cpu_ops, UPDATE) | _of_fused_layers(cpu_ops))
+    short = called(cpu_ops) & (lasted < _MOST_NS * step.slowdown) & own
     if per_step(short, step.count) < _LEAST_OPERATORS:
         return None
-    usual = _usually_brief(cpu_ops, step.slowdown) & ~updating
+    usual = _usually_brief(cpu_ops, step.slowdown) & own
     gain_ns = time(cpu_ops, inside(cpu_ops, short | usual))
     between_ns = _between_ns(cpu_ops, usual, step.slowdown)
     if gain_ns + between_ns < _LEAST_SHARE * step.ms * 1e6 * step.count:
@@ -79,7 +79,7 @@ def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Matc
         gain_ns = time(cpu_ops, inside(cpu_ops, beside))
     else:
         between = f", and Python between them takes {duration(between_ns / step.count)}"
-        said = _of_loops(cpu_ops, python_calls, lines, ~updating, step)
+        said = _of_loops(cpu_ops, python_calls, lines, own, step)
         advice = f"{said} {many}{between if between_ns else ''}."
         of_python = {"python": between_ns}
     return Match(
@@ -94,6 +94,12 @@ def match(cpu_ops: pd.DataFrame, python_calls: pd.DataFrame, step: Step) -> Matc
             **(IS_UPDATE if is_update else {}),
         },
     )
+
+
+def _of_fused_layers(cpu_ops: pd.DataFrame) -> Chosen:
+    """Choose what backward calls for recurrent layers, each time step by itself."""
+    steps = cpu_ops["op"][inside(cpu_ops, having(cpu_ops, _FUSED))]
+    return np.asarray(cpu_ops["forward"].isin(steps), dtype=np.bool_)
 
 
 def _of_loops(

@@ -19,7 +19,7 @@ from profkit.patterns._python_calls import (
     outermost,
     spent_on_cpu,
 )
-from profkit.patterns._rows import Chosen, called, equal, having, trains, within
+from profkit.patterns._rows import Chosen, called, equal, having, inside, trains, within
 from profkit.patterns.base import CHARGED, Match, Step, charged, pattern
 from profkit.tables.frame_files import imported_library
 from profkit.tables.python_frames import called_functions
@@ -97,7 +97,7 @@ def match(
         there = int(within(cpu_ops[chosen], python_calls[at_place]).sum())
         count = round(there / step.count)
         are_many = count >= _MANY and spent.gain_ns < _SHORT_NS * there
-        if _has_gradients(cpu_ops[lie_inside], cpu_ops) and not are_many:
+        if _has_gradients(cpu_ops, lie_inside) and not are_many:
             continue
         is_update = count >= _LOOP and _are_mostly(chosen, of_parameters(cpu_ops))
         # A function that goes through the values of parameters may do something else with them.
@@ -155,11 +155,11 @@ def _are_mostly(chosen: Chosen, of_kind: Chosen) -> bool:
     return bool((chosen & of_kind).sum() > _MOSTLY * chosen.sum())
 
 
-def _has_gradients(ops: pd.DataFrame, cpu_ops: pd.DataFrame) -> bool:
-    """Tell whether most of the time of `ops` is in those whose gradients are computed."""
+def _has_gradients(cpu_ops: pd.DataFrame, chosen: Chosen) -> bool:
+    """Tell whether most of the time of `chosen` is in operators whose gradients are computed."""
     forward = cpu_ops.loc[cpu_ops["forward"] >= 0, "forward"]
-    differentiated = ops["op"].isin(forward) | ops["parent"].isin(forward)
-    return bool(charged(ops, differentiated.to_numpy()) > charged(ops) / 2)
+    differentiated = inside(cpu_ops, cpu_ops["op"].isin(forward).to_numpy(dtype=np.bool_))
+    return charged(cpu_ops, chosen & differentiated) > charged(cpu_ops, chosen) / 2
 
 
 def _model(python_calls: pd.DataFrame, cpu_ops: pd.DataFrame) -> pd.DataFrame:

@@ -23,5 +23,13 @@ PASSED = {
     "those that others call": {
         "cpu_ops": [op(0, "aten::lstm") | {"end_ns": 2_000_000}, *loop(700, parent=0)["cpu_ops"]]
     },
+    "time steps of a recurrent layer in backward": {
+        "cpu_ops": [
+            op(0, "aten::gru"),
+            op(1_000, "aten::mm", parent=0),
+            op(1_001, "MmBackward0", forward=1_000, phase="backward"),
+            *loop(700, parent=1_001, phase="backward")["cpu_ops"],
+        ]
+    },
     "nothing": {},
 }
