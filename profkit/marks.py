@@ -16,7 +16,7 @@ Marker = Callable[[str], AbstractContextManager[object]]
 Parts = Callable[[], Mapping[str, "Part"]]
 """Returns the parts of a step, by name, each ready for any number of calls."""
 
-Inputs = Callable[[Iterable[object]], None]
+Inputs = Callable[[object, Iterable[object]], None]
 """Takes the arguments of a call of the model."""
 
 STEP = "step#"
@@ -176,7 +176,7 @@ def offer_parts(parts: Parts) -> None:
 
 
 def take_inputs(taker: Inputs) -> None:
-    """Have `taker` called with what the model is given, as far as hooks see it."""
+    """Have `taker` called with each model and what it is given, as far as hooks see it."""
     _marks.input_takers = (*_marks.input_takers, taker)
 
 
@@ -252,10 +252,10 @@ def observed_threads() -> None:
     _marks.are_on_threads = True
 
 
-def observed_inputs(given: Callable[[], Iterable[object]]) -> None:
-    """Pass on what a model is `given`, found by hooks, where something takes it."""
+def observed_inputs(called: object, given: Callable[[], Iterable[object]]) -> None:
+    """Pass on what a model or a loss is `given`, found by hooks, where something takes it."""
     for taker in _marks.input_takers:
-        taker(given())
+        taker(called, given())
 
 
 def observed_phase(name: str) -> AbstractContextManager[object]:

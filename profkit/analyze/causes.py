@@ -14,7 +14,7 @@ from profkit.analyze.base import Behaviour, Columns, OfTool, Recordings, analysi
 from profkit.analyze.division import divided_ranks, gpu, trust
 from profkit.analyze.division.details import IN_OPERATORS
 from profkit.analyze.division.kept_calls import kept_calls
-from profkit.analyze.division.pattern_matches import matches
+from profkit.analyze.division.pattern_matches import INPUTS, matches
 from profkit.analyze.division.periods import SINGLE_STEPS, Periods, periods, watched
 from profkit.analyze.division.profiler_overhead import (
     matches_without_overhead,
@@ -51,7 +51,7 @@ _AT_WORK = ("gpu_computing", "cpu_operators", "exposed_communication", "exposed_
 _GPU_WAITS = "gpu_idle.python"
 _IN_GRAPH = f"{gpu.IDLE}.{gpu.IN_GRAPH}"
 _ON_CPU = (_GPU_WAITS, "cpu_operators", "python")
-_SAMPLED = ("processes", "padded_inputs", "given_labels", "worker_samples", "sampled_steps")
+_SAMPLED = (*INPUTS, "processes", "worker_samples", "sampled_steps")
 _SMALL_ROWS = 300_000
 _OPS = Columns(
     "rank repeat op parent tid name kind start_ns end_ns step input_shapes input_types forward"
@@ -103,6 +103,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     sampled_steps: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="sampled_steps")],
     padded_inputs: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="padded_inputs")],
     given_labels: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="given_labels")],
+    repeated_inputs: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="repeated_inputs")],
     worker_samples: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="worker_samples")],
     recordings: Recordings,
     hardware: Hardware,
@@ -142,10 +143,10 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     )
     rows = traced if found.problem else _unslowed(traced, seen.slowdown, observer_tax)
     known = {"hardware": hardware, "behaviour": behaviour, "steps": steps, "devices": devices}
-    known |= {"annotations": annotations, "collectives": collectives, "processes": processes}
-    known |= {"padded_inputs": padded_inputs, "given_labels": given_labels}
-    known |= {"worker_samples": worker_samples}
-    matching = _matches(shown, traced, rows, known | {"sampled_steps": sampled_steps}, seen)
+    inputs = padded_inputs, given_labels, repeated_inputs
+    known |= zip(_SAMPLED, (*inputs, processes, worker_samples, sampled_steps), strict=True)
+    known |= {"annotations": annotations, "collectives": collectives}
+    matching = _matches(shown, traced, rows, known, seen)
     return _result(rows, shown, ranks, matching, trust.checks(seen), found.problem, config)
 
 
@@ -227,8 +228,7 @@ def _matches(
 
     `rows` are the causes that were `traced` without what the profiler adds to them.
     """
-    lacking = [name for name in _SAMPLED if known[name] is None]
-    known = {**known, **{name: schema.frame(name) for name in lacking}}
+    known = {**known, **{name: schema.frame(name) for name in _SAMPLED if known[name] is None}}
     ranks = len(set(rows["rank"]))
     if seen.is_one_host:  # workers that a program starts itself know nothing of each other
         on_host = known["processes"]["ranks_on_host"].clip(lower=ranks)

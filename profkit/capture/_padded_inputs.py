@@ -47,7 +47,7 @@ class PaddedInputs:
     calls: int = 0
 
     def __call__(self, given: Iterable[object]) -> None:
-        """Look at the arguments of a call of the model."""
+        """Look at the arguments of a call of a model or a loss."""
         if self.calls >= _MOST_CALLS:
             return
         batches = [*_batches(given)]

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 
 from profkit.capture._core_usage import CoreUsage, Queues
-from profkit.capture._padded_inputs import PaddedInputs
+from profkit.capture._model_inputs import ModelInputs
 from profkit.core.atomic_write import write_atomically
 
 _PERIOD_S = 0.004
@@ -75,7 +75,7 @@ class PythonSamples:
 
     def __init__(self, ranks_on_host: int = 1) -> None:
         self._usage = CoreUsage(ranks_on_host)
-        self.inputs = PaddedInputs()
+        self.inputs = ModelInputs()
         self._follow_this_thread()
         self._is_done = self._is_paused = False
         self._cost_s = 0.0
@@ -173,8 +173,9 @@ class PythonSamples:
             "pauses": sampled.pauses,
             "ends": sampled.ends,
             "usage": sampled.usage,
-            "inputs": self.inputs.found,
-            "labels": self.inputs.labels,
+            "inputs": self.inputs.padded.found,
+            "labels": self.inputs.padded.labels,
+            "repeated": self.inputs.repeated.counts(),
         }
         write_atomically(path, json.dumps(document).encode(), synced=False)
 

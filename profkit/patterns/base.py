@@ -24,6 +24,7 @@ TABLES = (
     "processes",
     "padded_inputs",
     "given_labels",
+    "repeated_inputs",
     "worker_samples",
 )
 """Tables that a pattern may name as parameters: rows of the rank that the verdict is about, of the
@@ -37,7 +38,8 @@ columns pid, external, forward_tid, sequence, inputs and self_ns, ``kernels`` wi
 shared memory and occupancy, ``python_calls`` without those calls that no pattern looks for
 and that are none of the program's; what these are charged with is that of the call around them.
 ``python_threads`` are looks at its other threads, in these steps. ``padded_inputs``,
-``given_labels`` and ``worker_samples`` are of the whole program, and of no step.
+``given_labels``, ``repeated_inputs`` and ``worker_samples`` are of the whole program, and of no
+step.
 
 Where nothing but many operators was recorded, a pattern that names ``cpu_ops`` is called several
 times, each time with some whole steps, or a part of the only one; its matches are put together."""

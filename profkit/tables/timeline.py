@@ -190,6 +190,13 @@ TABLES = {
         ("labels", INT, "Labels of the batch."),
         ("ignored", INT, "Those that the loss ignores, in part estimated from some."),
     ),
+    "repeated_inputs": table(
+        "How often a model was given what it was given in the call before, in its first calls.",
+        *WHERE,
+        ("calls", INT, "Calls of models that are given a tensor."),
+        ("again", INT, "Those with the tensors of the call before, and the same weights."),
+        ("after", INT, "Those with the tensors of the call before, and other weights."),
+    ),
     "sampled_steps": table(
         "Steps in which the program's thread was looked at, whether they were traced or not.",
         *WHERE,

@@ -57,6 +57,14 @@ def test_a_product_that_is_added_to_a_weight_is_not_needed_in_training_either(tr
     assert match.advice.startswith("Multiply the input by the small factors")
 
 
+def test_a_model_that_is_called_twice_in_a_row_gives_the_same_twice():
+    example = examples("forward_repeated")
+    given = {"cpu_ops": example.passes(is_trained=True), "repeated_inputs": example.IN_A_ROW}
+    (match,) = found(patterns()["forward_repeated"], **given)
+    assert match.gain_ns == 60_000
+    assert match.advice.startswith("The model is called 2 times in a row with the same tensors")
+
+
 def test_a_last_layer_of_its_own_leaves_the_table_its_sparse_gradient():
     example = examples("dense_table_gradient")
     tied = example.PASSED["the last layer has the same weights"]["cpu_ops"]

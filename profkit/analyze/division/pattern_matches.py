@@ -317,7 +317,10 @@ def _working(rank: RecordedRank, time: Partition) -> Intervals:
 
 
 _OF_RANK = ("annotations", "collectives", "processes", "steps")
-_TIMELESS = ("devices", "padded_inputs", "given_labels", "worker_samples")
+INPUTS = ("padded_inputs", "given_labels", "repeated_inputs")
+"""Tables of what models are given."""
+
+_TIMELESS = ("devices", *INPUTS, "worker_samples")
 
 
 def _with_waits(rank: RecordedRank, time: Partition, processes: pd.DataFrame) -> pd.DataFrame:

@@ -28,6 +28,7 @@ TABLES = (
     "processes",
     "padded_inputs",
     "given_labels",
+    "repeated_inputs",
     "worker_samples",
 )
 _OF_TRACE = ".pt.trace.json"
@@ -61,6 +62,7 @@ class Sampled(msgspec.Struct):
     usage: _Usage | None = None
     inputs: list[tuple[int, int, int, int]] = []
     labels: list[tuple[int, int]] = []
+    repeated: list[tuple[int, int, int]] = []
 
     @property
     def own(self) -> list[Look]:
@@ -129,6 +131,7 @@ def tables(raw: Raw, read: Sampled | None, in_turns: Turns | None) -> dict[str, 
         "processes": [msgspec.structs.astuple(usage)] if usage else [],
         "padded_inputs": read.inputs,
         "given_labels": read.labels,
+        "repeated_inputs": read.repeated,
     }
     # Frames are written from the innermost.
     stacks = [joined(reversed(frames)) for frames in read.stacks]

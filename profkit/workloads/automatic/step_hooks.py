@@ -235,12 +235,12 @@ class StepHooks(ExitStack):
         if self._is_part(threading.get_ident()):
             return
         if isinstance(module, nn.CrossEntropyLoss):
-            marks.observed_inputs(partial(arguments, args))
+            marks.observed_inputs(module, partial(arguments, args))
         if not has_weights(module):
             return
         with self.lock:
             self._begin_pass(module)
-        marks.observed_inputs(partial(arguments, args))
+        marks.observed_inputs(module, partial(arguments, args))
 
     def _is_part(self, thread: int) -> bool:
         """Say whether a call on `thread` is inside another one, or none of the program's steps."""

@@ -9,7 +9,7 @@ from torch.utils.checkpoint import checkpoint
 
 import profkit
 from profkit import marks
-from profkit.capture._padded_inputs import PaddedInputs
+from profkit.capture._model_inputs import ModelInputs
 from profkit.workloads.automatic import step_hooks
 from profkit.workloads.automatic.step_hooks import StepHooks
 
@@ -546,19 +546,20 @@ class Lookup(nn.Module):
 
 @pytest.mark.usefixtures("watcher")
 def test_what_a_loss_beside_the_model_is_given_is_passed_on():
-    inputs, loss = PaddedInputs(), nn.CrossEntropyLoss()
+    inputs, loss = ModelInputs(), nn.CrossEntropyLoss()
     marks.take_inputs(inputs)
     labels = torch.tensor([3, -100, -100, 7, 5, -100, 1, 0])
     with StepHooks("auto"):
         loss(torch.zeros(8, 9), labels)
         loss(torch.zeros(8, 9), target=labels)
-    assert inputs.labels == [(8, 3)] * 2
+    assert inputs.padded.labels == [(8, 3)] * 2
+    assert inputs.repeated.counts() == []
 
 
 @pytest.mark.usefixtures("watcher")
 def test_what_the_model_is_given_is_passed_on_and_read_without_an_operator():
-    padded = PaddedInputs()
-    marks.take_inputs(padded)
+    inputs = ModelInputs()
+    marks.take_inputs(inputs)
     model, batch = Lookup(), torch.tensor([[4, 3, 2, 9, 8, 7, 5, 1], [4, 3, 2, 0, 0, 0, 0, 0]])
     with StepHooks("auto"), profile() as hooked:
         model(2.0, tokens=batch)
@@ -566,6 +567,7 @@ def test_what_the_model_is_given_is_passed_on_and_read_without_an_operator():
     with profile() as alone:
         model(2.0, tokens=batch)
         model(2.0, tokens=batch)
-    assert padded.found == [(2, 8, 8, 5)] * 2
+    assert inputs.padded.found == [(2, 8, 8, 5)] * 2
+    assert inputs.repeated.counts() == [(2, 1, 0)]
     names = [sorted(event.name for event in of.events()) for of in (hooked, alone)]
     assert names[0] == names[1]
