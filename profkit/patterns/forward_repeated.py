@@ -4,7 +4,7 @@ import pandas as pd
 
 from profkit.core.verdict import Confidence
 from profkit.patterns._python_calls import contained
-from profkit.patterns._rows import cause, equal, having, place, time, within
+from profkit.patterns._rows import calling_line, cause, equal, having, place, time, within
 from profkit.patterns.base import Match, Step, pattern
 
 _EACH = 0.45
@@ -16,7 +16,7 @@ _FEWEST = 4
 _DRAWS = r"^aten::(?:native_dropout|_fused_dropout|(?:bernoulli|normal|uniform|randn?)\w*)$"
 _FOR_METRICS = (
     "The model is called again with the tensors of the call before, and no gradient follows: take "
-    "what it gave then, as for metrics."
+    "what it gave then, for metrics for instance."
 )
 _IN_A_ROW = (
     "The model is called {:.2g} times in a row with the same tensors and weights: call it once and "
@@ -54,7 +54,7 @@ def match(
         cause=cause(cpu_ops, chosen, kernels),
         advice=_FOR_METRICS if is_idle else _IN_A_ROW.format(1 / (1 - share)),
         gain_ns=time(cpu_ops, chosen, kernels) * share,
-        place=place(cpu_ops, chosen),
+        place=calling_line(cpu_ops["stack"][chosen].astype(str)) or place(cpu_ops, chosen),
         confidence=Confidence.MEDIUM,
         evidence={
             "passes_per_step": round(len(passes) / step.count, 1),
