@@ -5,6 +5,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.core.formatting import duration
+from profkit.patterns._gradients import STEPS
 from profkit.patterns._parameter_loops import GRADIENT, IS_UPDATE, UPDATE, of_parameters
 from profkit.patterns._parameter_loops import advice as loop_advice
 from profkit.patterns._python_calls import OWN_ALONE, contained, function_of, innermost_line
@@ -120,6 +121,12 @@ def _of_loops(
     if many >= _MANY_CALLS and _are_of_the_model(
         python_calls[around] if are_single else lines, cpu_ops[calls]
     ):
+        if of_each and (having(cpu_ops, STEPS) & ranges).sum() > _MOSTLY * passes.sum():
+            return (
+                f"Train the {many:,.0f} models together, as by `torch.func.stack_module_state` and "
+                "`torch.vmap`, with one optimizer: each has a forward, a backward and an update of "
+                "its own in each step."
+            )
         if of_each:
             return (
                 "Take fewer and larger micro-batches, as far as memory allows: the model is called "

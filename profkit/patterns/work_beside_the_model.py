@@ -47,6 +47,8 @@ _INSTEAD = {
     "json": "Pass arrays as bytes, or through a faster library for JSON",
     "sort": _BEST,
     "argsort": _BEST,
+    "randperm": "Draw as many indices as are needed by `torch.randint`, or permute once per epoch",
+    "multinomial": "Draw for many steps at once, with `replacement=True` where rows may repeat",
     **dict.fromkeys(_JOINING, _KEEP),
 }
 """What to do about packages and functions of Python that are slow, by their names."""

@@ -219,6 +219,7 @@ def test_the_forward_of_a_model_is_not_to_be_done_less_often():
             "numpy._core.shape_base.stack",
             "Keep the data in one array that is made once",
         ),
+        (["<built-in function randperm>"] * 2, "randperm", "Draw as many indices as are needed"),
         # Several functions of one package.
         (["sklearn/a.py(1): f", "sklearn/b.py(1): g"], "sklearn", "Make this cheaper"),
     ],
@@ -720,17 +721,18 @@ def test_operators_of_the_model_are_none_of_a_function_that_samples_place_around
 
 
 @pytest.mark.parametrize(
-    ("passes", "begun_us", "words"),
+    ("others", "begun_us", "words"),
     [
-        (1, 0, "several environments by"),
-        (8, 0, "called 8 times a step, each with a backward pass of its own"),
-        (1, 2_000, "Put what a loop goes through"),
+        (["backward"], 0, "several environments by"),
+        (["backward"] * 8, 0, "called 8 times a step, each with a backward pass of its own"),
+        (["backward", "Optimizer.step#SGD.step"] * 8, 0, "Train the 8 models together"),
+        (["backward"], 2_000, "Put what a loop goes through"),
     ],
-    ids=["one pass", "as many", "by another line than the loop's"],
+    ids=["one pass", "as many", "models of their own", "by another line than the loop's"],
 )
-def test_a_model_that_is_called_often_has_one_backward_pass_or_as_many(passes, begun_us, words):
+def test_a_model_that_is_called_often_has_one_backward_pass_or_as_many(others, begun_us, words):
     given = examples("short_operators").FOUND
-    names = ["forward"] * 8 + ["backward"] * passes
+    names = ["forward"] * 8 + others
     ranges = [
         op(begun_us + n, name, kind="annotation") | {"op": 3_000 + n}
         for n, name in enumerate(names)
