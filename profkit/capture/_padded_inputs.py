@@ -75,7 +75,7 @@ def _batches(given: Iterable[object], depth: int = _DEEPEST) -> "Iterator[torch.
             type(argument) is torch.Tensor
             and str(argument.dtype) in _KINDS
             and argument.layout is torch.strided
-            and not argument.is_meta
+            and not (argument.is_meta or argument.is_nested)
             and argument.dim() in _DIMENSIONS
             and min(argument.shape) > 1
             and max(argument.shape) >= _SHORTEST

@@ -4,7 +4,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 if TYPE_CHECKING:
     import torch
@@ -59,7 +59,7 @@ class RepeatedInputs:
             return
         weights = tuple((id(one), one._version) for one in called.parameters())  # noqa: SLF001
         parts = [*_parts(given)]
-        tensors = [part for part in parts if isinstance(part, torch.Tensor)]
+        tensors = [part for part in parts if _is_plain(part)]
         if not (weights and tensors) or any(map(torch.Tensor.is_inference, tensors)):
             return
         owners = [one if one._base is None else one._base for one in tensors]  # noqa: SLF001
@@ -91,11 +91,18 @@ def _parts(given: Iterable[object], depth: int = _DEEPEST) -> Iterator[object]:
             yield argument
 
 
+def _is_plain(part: object) -> "TypeGuard[torch.Tensor]":
+    """Tell whether `part` is a tensor with one shape, and of no class that may act otherwise."""
+    import torch
+
+    return type(part) is torch.Tensor and not part.is_nested
+
+
 def _value(part: object) -> object:
     """Return what tells one value from another, of a tensor without looking at its elements."""
     import torch
 
-    if not isinstance(part, torch.Tensor):
+    if not _is_plain(part):
         return part if isinstance(part, int | float | str | bytes | None) else id(part)
     place = (part.storage_offset(), *part.stride()) if part.layout is torch.strided else ()
     return (part._version, tuple(part.shape), part.dtype, part.requires_grad, *place)  # noqa: SLF001

@@ -74,12 +74,13 @@ def test_a_text_may_end_with_what_fills_it_up():
         [[[[[texts()]]]]],
         torch.empty(4, 12, dtype=torch.long, device="meta"),
         texts().to_sparse(),
+        torch.nested.nested_tensor([*texts()]),
         "text",
     ],
     ids=[
         *("a mask", "labels", "one-hot", "one value", "features", "one row of no batch"),
         *("one row", "short rows", "many short rows", "columns of one value", "no row"),
-        *("no column", "deep inside", "no memory", "sparse", "no tensor"),
+        *("no column", "deep inside", "no memory", "sparse", "nested", "no tensor"),
     ],
 )
 def test_what_is_no_batch_of_tokens_is_left_out(given):

@@ -72,6 +72,11 @@ def test_what_has_no_weights_or_is_given_no_tensor_is_not_counted(model):
     assert counts(nn.CrossEntropyLoss(), [x], [x]) == []
     assert counts(model, [3], [3]) == []
     assert counts("text", [x], [x]) == []
+    nested = torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)])
+    jagged = torch.nested.as_nested_tensor([torch.ones(2, 4)], layout=torch.jagged)
+    assert counts(model, [nested], [jagged], [model.weight]) == []
+    assert counts(model, [nested, x], [nested, x], [jagged, x]) == [(3, 1, 0)]
+    assert counts(model, [x.to_sparse()], [x.to_mkldnn()], [x.to_sparse_csr()]) == [(3, 0, 0)]
     with torch.inference_mode():
         assert counts(model, [torch.ones(2)]) == []
 
