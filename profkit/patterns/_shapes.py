@@ -22,6 +22,10 @@ ELEMENTWISE_KERNEL = r"elementwise_kernel|CatArrayBatchedCopy|reduce_kernel"
 MATRIX = 2
 """Number of sizes of a matrix."""
 
+_ALIKE = 1.02
+"""How many times as many rows as a loss has those of the last layer may have: of texts with one
+token more, which has nothing to predict, as well."""
+
 
 @lru_cache(maxsize=4096)
 def listed(text: str) -> list[Any]:
@@ -61,3 +65,13 @@ def rows_of_left(text: str) -> int:
 def has_one_row(text: str) -> bool:
     """Tell whether the left one of two matrices has one row, as a single sample gives."""
     return rows_of_left(text) == 1
+
+
+def are_scores(count: int, most: int, words: int, text: str) -> bool:
+    """Tell whether one has scores of `words` for `count` to `most` tokens, or makes them."""
+    given = [shape(text, number) for number in range(len(listed(text)))]
+    shapes = [sizes for sizes in given if sizes and elements(sizes)]
+    features = {size for sizes in shapes if words in sizes for size in sizes} - {words}
+    rows = {elements(sizes) / sizes[-1] for sizes in shapes if sizes[-1] in features}
+    rows |= {elements(sizes) / words for sizes in shapes if words in sizes}
+    return any(count <= number <= most * _ALIKE for number in rows)

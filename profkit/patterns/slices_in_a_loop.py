@@ -9,6 +9,8 @@ from profkit.patterns.base import Match, Step, pattern
 _NODES = r"^autograd::engine::evaluate_function: (?:Select|Slice)Backward0$"
 _FEWEST = 8
 _LEAST_SHARE = 0.05
+_OF_ONE = 0.5
+"""Of the time: where the longest of a step takes more, it is not many that take it."""
 
 
 @pattern(
@@ -19,6 +21,9 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     """Find the time in gradients of single indices and slices, where there are many in a step."""
     nodes = having(cpu_ops, _NODES)
     if per_step(nodes, step.count) < _FEWEST:
+        return None
+    lasted_ns = (cpu_ops["end_ns"] - cpu_ops["start_ns"])[nodes].sort_values()
+    if lasted_ns.iloc[-step.count :].sum() > _OF_ONE * lasted_ns.sum():
         return None
     chosen = inside(cpu_ops, nodes)
     gain_ns = time(cpu_ops, chosen, kernels)

@@ -13,13 +13,10 @@ from profkit.patterns._rows import (
     place,
     time,
 )
-from profkit.patterns._shapes import MATRIX, elements, listed, shape
+from profkit.patterns._shapes import MATRIX, are_scores, elements, shape
 from profkit.patterns.base import Match, pattern
 
 _LEAST = 0.15
-_ALIKE = 1.02
-"""How many times as many rows as the loss has those of the last layer may have: of texts with one
-token more, which has nothing to predict, as well."""
 
 
 @pattern(
@@ -41,7 +38,7 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, given_labels: pd.DataFra
         return None
     count, words = scores
     most = max(count, elements(tokens))
-    of_scores = fitting(cpu_ops, "input_shapes", lambda text: _are_of(count, most, words, text))
+    of_scores = fitting(cpu_ops, "input_shapes", lambda text: are_scores(count, most, words, text))
     of_scores &= ~inside(cpu_ops, having(cpu_ops, UPDATE))
     layers = of_scores & having(cpu_ops, "^aten::(?:linear|addmm|mm|matmul)$")
     chosen = inside(cpu_ops, of_scores)
@@ -62,13 +59,3 @@ def _sizes(cpu_ops: pd.DataFrame, chosen: Chosen, number: int) -> list[list[int]
     texts = cpu_ops["input_shapes"][chosen].astype(object).unique()
     found = (shape(str(text), number) for text in texts)
     return [sizes for sizes in found if len(sizes) == MATRIX and elements(sizes)]
-
-
-def _are_of(count: int, most: int, words: int, text: str) -> bool:
-    """Say whether an operator has the scores of about `count` tokens, or makes them."""
-    given = [shape(text, number) for number in range(len(listed(text)))]
-    shapes = [sizes for sizes in given if sizes and elements(sizes)]
-    features = {size for sizes in shapes if words in sizes for size in sizes} - {words}
-    rows = {elements(sizes) / sizes[-1] for sizes in shapes if sizes[-1] in features}
-    rows |= {elements(sizes) / words for sizes in shapes if words in sizes}
-    return any(count <= number <= most * _ALIKE for number in rows)

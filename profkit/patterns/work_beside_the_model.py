@@ -104,6 +104,7 @@ def match(
         is_update = count >= _LOOP and _are_mostly(chosen, of_parameters(cpu_ops))
         # A function that goes through the values of parameters may do something else with them.
         is_update &= charged(cpu_ops, chosen) > _OF_UPDATE * spent.gain_ns
+        share = 1.0 if are_many or is_update else _replaced(python_calls, calls, most)
         yield Match(
             cause=spent.cause,
             advice=f"{spent.place} calls {count:,} operators per step, {are_many * 'short ones '}"
@@ -111,10 +112,10 @@ def match(
             if are_many or is_update
             else f"{_cheaper(most, trains(cpu_ops))}: {spent.place} runs outside of the calls of "
             f"modules, backward and optimizer{most and f', mostly in `{most}`'}.",
-            gain_ns=spent.gain_ns,
+            gain_ns=spent.gain_ns * share,
             place=spent.place,
             confidence=Confidence.MEDIUM if is_update else Confidence.LOW,
-            also=spent.also,
+            also={cause: part * share for cause, part in spent.also.items()},
             evidence={
                 "calls_per_step": round(int(calls.sum()) / step.count, 1),
                 **(IS_UPDATE if is_update else {}),
@@ -143,9 +144,24 @@ def _mostly_in(python_calls: pd.DataFrame, at_place: Chosen) -> str:
 
 def _cheaper(most: str, is_training: bool) -> str:
     """Return what to do where the program calls `most` most of the time."""
+    return _instead(most) or (_SELDOM if is_training else _ONCE)
+
+
+def _instead(most: str) -> str:
+    """Return what to do instead of `most`, "" if that is not known."""
     named = (most.partition(".")[0], most.rpartition(".")[-1])
-    known = (_INSTEAD[name] for name in named if name in _INSTEAD)
-    return next(known, _SELDOM if is_training else _ONCE)
+    return next((_INSTEAD[name] for name in named if name in _INSTEAD), "")
+
+
+def _replaced(python_calls: pd.DataFrame, calls: Chosen, most: str) -> float:
+    """Return the share of the time of `calls` that is gained: of `most` where that is replaced."""
+    if not _instead(most):
+        return 1.0
+    inside = within(python_calls, python_calls[calls])
+    time_ns = python_calls[CHARGED][inside]
+    names = called_functions(python_calls)[inside].astype(str)
+    are_most = (names == most) | np.char.startswith(names, f"{most}.")
+    return float(time_ns[are_most].sum() / max(time_ns.sum(), 1))
 
 
 def _for_many(cpu_ops: pd.DataFrame, chosen: Chosen) -> str:
