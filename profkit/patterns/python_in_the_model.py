@@ -22,6 +22,9 @@ _MOST_OPERATORS = 0.2
 _SELDOM = "do it less often, if not each step needs it, or "
 _MOSTLY = 0.5
 _OF_MODEL = rf": forward$|{MODEL}"
+_BY_MODULES = rf"{MODEL}|torch/nn/modules/module\.py\(\d+\): inner$"
+"""Hooks are called by a function inside the one that calls the module."""
+
 _FORWARD = re.compile(r": forward$")
 """The model itself, which every step needs."""
 
@@ -29,7 +32,7 @@ _FORWARD = re.compile(r": forward$")
 @pattern(
     title="Python inside the model",
     source="https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
-    calls=MODEL,
+    calls=_BY_MODULES,
     without_gpu=True,
 )
 def match(
@@ -80,7 +83,7 @@ def _callers(python_calls: pd.DataFrame, calls: pd.DataFrame) -> Chosen:
 
 def _are_hooks(python_calls: pd.DataFrame, calls: Chosen) -> bool:
     """Tell whether modules make the `calls`, and no forward, nor module, runs in them."""
-    callers = python_calls["call"][having(python_calls, MODEL)]
+    callers = python_calls["call"][having(python_calls, _BY_MODULES)]
     by_modules = python_calls["caller"][calls].isin(callers)
     of_model = having(python_calls, _OF_MODEL)
     return bool(

@@ -393,12 +393,15 @@ def test_tensors_made_of_lists_one_by_one_are_made_of_one_array(names, words):
         ((work_beside_the_model.MODEL,), False),
     ],
 )
-def test_a_hook_that_computes_is_named_as_one(inside, is_hook):
+@pytest.mark.parametrize("made_by", [1, 8])
+def test_a_hook_that_computes_is_named_as_one(made_by, inside, is_hook):
     given = examples("python_in_the_model").PASSED["it computes"]
     calls = [
-        row | {"caller": 1 if row["name"] == python_in_the_model.HOOK else -1}
+        row | {"caller": made_by if row["name"] == python_in_the_model.HOOK else -1}
         for row in given["python_calls"]
     ]
+    between = {"call": 8, "caller": 1, "charged_ns": 0}
+    calls.append(python(1_000, 90_000, "torch/nn/modules/module.py(1845): inner") | between)
     under = {"call": 9, "caller": 2, "charged_ns": 0}
     calls += [python(2_000, 31_000, name) | under for name in inside]
     matches = found(patterns()["python_in_the_model"], **given | {"python_calls": calls})
