@@ -51,17 +51,22 @@ def match(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         cause=f"{CAUSE}.transfer",
         advice=_OF_FSDP
         if having(cpu_ops, _FSDP).any() and not line
-        else _advice(half, line, is_of_ddp=cpu_ops.empty or bool(having(cpu_ops, _DDP).any())),
+        else _advice(half, line, has_ddp=bool(having(cpu_ops, _DDP).any()), known=len(cpu_ops) > 0),
         place=line,
         gain_ns=without_waiting(exposed_ns, causes, step) / 2,
         evidence={"size_bytes_per_step": size},
     )
 
 
-def _advice(half: str, line: str, *, is_of_ddp: bool) -> str:
+def _advice(half: str, line: str, *, has_ddp: bool, known: bool) -> str:
+    if line and has_ddp:
+        return (
+            f"DDP has averaged the gradients when backward ends: leave `all_reduce` in {line} out "
+            "if it is of these, and else call it less often."
+        )
     if line:
         return f"Call `all_reduce` on {half} tensors or less often in {line}."
-    if is_of_ddp:
+    if has_ddp or not known:
         hook = f"`model.register_comm_hook(None, default_hooks.{half}_compress_hook)`"
         return f"Send gradients in {half}: {hook}."
     return (

@@ -493,18 +493,23 @@ def test_half_of_the_bytes_shorten_no_waiting_for_a_late_rank():
 
 
 @pytest.mark.parametrize(
-    ("lasts_ns", "words"),
-    [(80_000, "less often in train.py(7): share"), (9_000, "bf16_compress_hook")],
-    ids=["the program waits in its call", "most are those of the model"],
+    ("lasts_ns", "ops", "words"),
+    [
+        (80_000, [], "less often in train.py(7): share"),
+        (80_000, ["DistributedDataParallel.forward"], "leave `all_reduce` in train.py(7): share"),
+        (9_000, [], "bf16_compress_hook"),
+    ],
+    ids=["the program waits in its call", "and DDP has done so", "most are those of the model"],
 )
-def test_all_reduces_of_the_program_itself_have_its_line(lasts_ns, words):
+def test_all_reduces_of_the_program_itself_have_its_line(lasts_ns, ops, words):
     frames = ["train.py(7): share", "torch/distributed/distributed_c10d.py(3): all_reduce"]
     calls = [
         python(number, number + lasts_ns, name) | {"call": number, "caller": number - 1}
         for number, name in enumerate(frames)
     ]
     given = examples("fp32_reductions").FOUND
-    (match,) = found(patterns()["fp32_reductions"], **given, python_calls=calls)
+    given = given | {"cpu_ops": [op(0, name) for name in ops], "python_calls": calls}
+    (match,) = found(patterns()["fp32_reductions"], **given)
     assert words in match.advice
 
 
