@@ -2,11 +2,13 @@
 
 import ctypes
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, takewhile
+from itertools import takewhile
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from profkit.capture._given_parts import parts
 
 if TYPE_CHECKING:
     import torch
@@ -17,7 +19,6 @@ _MOST_CALLS = 8
 _SHORTEST = 8
 _MOST_ELEMENTS = 1 << 13
 _MOST_ENDS = 4
-_MOST_ARGUMENTS, _DEEPEST = 32, 3
 _ROWS = 2
 _DIMENSIONS = (1, _ROWS)
 """Labels are often in one row."""
@@ -50,7 +51,7 @@ class PaddedInputs:
         """Look at the arguments of a call of a model or a loss."""
         if self.calls >= _MOST_CALLS:
             return
-        batches = [*_batches(given)]
+        batches = [part for part in parts(given) if _may_be_rows(part)]
         read = [_read(batch) for batch in batches]
         if batches and not any(read):
             return
@@ -62,25 +63,19 @@ class PaddedInputs:
                 self.found.append(max(padded, key=itemgetter(-1)))
 
 
-def _batches(given: Iterable[object], depth: int = _DEEPEST) -> "Iterator[torch.Tensor]":
-    """Yield the arguments that may be tokens or labels, also those of a batch in one argument."""
+def _may_be_rows(part: object) -> "TypeGuard[torch.Tensor]":
+    """Tell whether a part of what is given may be tokens or labels."""
     import torch
 
-    for argument in islice(given, _MOST_ARGUMENTS):
-        if isinstance(argument, Mapping) and depth:
-            yield from _batches(argument.values(), depth - 1)
-        elif isinstance(argument, tuple | list) and depth:
-            yield from _batches(argument, depth - 1)
-        elif (
-            type(argument) is torch.Tensor
-            and str(argument.dtype) in _KINDS
-            and argument.layout is torch.strided
-            and not (argument.is_meta or argument.is_nested)
-            and argument.dim() in _DIMENSIONS
-            and min(argument.shape) > 1
-            and max(argument.shape) >= _SHORTEST
-        ):
-            yield argument
+    return (
+        type(part) is torch.Tensor
+        and str(part.dtype) in _KINDS
+        and part.layout is torch.strided
+        and not (part.is_meta or part.is_nested)
+        and part.dim() in _DIMENSIONS
+        and min(part.shape) > 1
+        and max(part.shape) >= _SHORTEST
+    )
 
 
 def _read(tokens: "torch.Tensor") -> list[list[int]]:

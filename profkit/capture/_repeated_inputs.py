@@ -1,16 +1,16 @@
 """How often a model is called with the very tensors of the call before."""
 
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeGuard
+
+from profkit.capture._given_parts import parts
 
 if TYPE_CHECKING:
     import torch
 
 _MOST_CALLS = 64
-_MOST_ARGUMENTS, _DEEPEST = 32, 3
 
 Weights = tuple[tuple[int, int], ...]
 Key = tuple[Any, ...]
@@ -58,13 +58,13 @@ class RepeatedInputs:
         if any(map(torch.Tensor.is_inference, called.parameters())):
             return
         weights = tuple((id(one), one._version) for one in called.parameters())  # noqa: SLF001
-        parts = [*_parts(given)]
-        tensors = [part for part in parts if _is_plain(part)]
+        values = [*parts(given)]
+        tensors = [part for part in values if _is_plain(part)]
         if not (weights and tensors) or any(map(torch.Tensor.is_inference, tensors)):
             return
         owners = [one if one._base is None else one._base for one in tensors]  # noqa: SLF001
         call = _Call(
-            key=(torch.is_grad_enabled(), called.training, *map(_value, parts)),
+            key=(torch.is_grad_enabled(), called.training, *map(_value, values)),
             owners=tuple(map(weakref.ref, owners)),
             weights=weights,
         )
@@ -78,17 +78,6 @@ class RepeatedInputs:
     def counts(self) -> list[tuple[int, int, int]]:
         """Return calls, those with the same weights and those with others, unless none was seen."""
         return [(self.calls, self.again, self.after)] if self.calls else []
-
-
-def _parts(given: Iterable[object], depth: int = _DEEPEST) -> Iterator[object]:
-    """Yield what is given, one by one, also what is in a batch in one argument."""
-    for argument in islice(given, _MOST_ARGUMENTS):
-        if isinstance(argument, Mapping) and depth:
-            yield from _parts(argument.values(), depth - 1)
-        elif isinstance(argument, tuple | list) and depth:
-            yield from _parts(argument, depth - 1)
-        else:
-            yield argument
 
 
 def _is_plain(part: object) -> "TypeGuard[torch.Tensor]":

@@ -16,7 +16,7 @@ _FEWEST = 4
 _DRAWS = r"^aten::(?:native_dropout|_fused_dropout|(?:bernoulli|normal|uniform|randn?)\w*)$"
 _FOR_METRICS = (
     "The model is called again with the tensors of the call before, and no gradient follows: take "
-    "what it gave then, for metrics for instance."
+    "what it gave then, as for metrics."
 )
 _IN_A_ROW = (
     "The model is called {:.2g} times in a row with the same tensors and weights: call it once and "

@@ -15,7 +15,7 @@ _ALLOWED = (
     rf"{_OF_EACH}|{_SUMS}|{_DIFFERENCES}|^aten::(?:empty_like|result_type|view|reshape|to|detach"
     r"|linalg_norm|as_strided|resolve_conj|contiguous|expand|unsqueeze)$|^(?!aten::)"
 )
-"""What else may be done to differences that nobody needs but for distances."""
+"""Operators on differences of which nothing but distances is made."""
 _BY_PRODUCT = (
     "squared ones are `a.square().sum(-1, keepdim=True) - 2 * a @ b.mT + b.square().sum(-1)[..., "
     "None, :]`, less precise for rows that are nearly the same"
