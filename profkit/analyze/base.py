@@ -16,6 +16,9 @@ from profkit.tables.schema import TABLES
 
 T = TypeVar("T")
 
+NO_GPU_WORK = "no GPU work was recorded: the run used the CPU only, or CUDA was not traced"
+"""Why analyses of GPUs abstain; one reason is given once for all of them."""
+
 ByTool = dict[str, pd.DataFrame]
 """Annotate a parameter with this to get the table from every enabled tool that makes it."""
 

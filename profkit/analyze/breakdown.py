@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze.base import Columns, analysis
+from profkit.analyze.base import NO_GPU_WORK, Columns, analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.glob_match import matching
 from profkit.analyze.shared.intervals import Intervals
@@ -274,8 +274,7 @@ def _abstentions(kernels: pd.DataFrame, shares: pd.DataFrame) -> tuple[Abstentio
     if not shares["mean_step_time_ns"].iloc[0]:
         found.append(Abstention(what="shares of a step", reason="the steps take no time at all"))
     if kernels.empty:
-        reason = "no GPU work was recorded: the run used the CPU only, or CUDA was not traced"
-        found.append(Abstention(what="kernels, copies and sets", reason=reason))
+        found.append(Abstention(what="kernels, copies and sets", reason=NO_GPU_WORK))
     return tuple(found)
 
 

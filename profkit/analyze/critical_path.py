@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from profkit.analyze._path_on_gpu import BLOCKED, Part, through_gpu
-from profkit.analyze.base import analysis
+from profkit.analyze.base import NO_GPU_WORK, analysis
 from profkit.analyze.shared.hta_trace import OPS, TABLES, trace
 from profkit.analyze.shared.large_table import LargeTable
 from profkit.analyze.shared.representative_ranks import by_gpu_time, left_out
@@ -76,9 +76,10 @@ def analyze(  # noqa: PLR0913, PLR0917 - the signature says what is read
     Waiting for another rank is inside of communication.
     """
     on_gpu = step_spans(kernels)
-    if on_gpu.empty or not any(cpu_ops.groups()):
-        what = "operators and kernels"
-        return Result.abstain("the critical path", f"it needs {what}, and not both were recorded")
+    if on_gpu.empty:
+        return Result.abstain("the critical path", NO_GPU_WORK)
+    if not any(cpu_ops.groups()):
+        return Result.abstain("the critical path", "no operator was recorded, only GPU work")
     small = map(LargeTable.of, (annotations, synchronisations))
     given = (cpu_ops, runtime_calls, kernels, *small)
     tables = dict(zip(TABLES, given, strict=True))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pandas as pd
 from pydantic import PositiveInt
 
-from profkit.analyze.base import analysis
+from profkit.analyze.base import NO_GPU_WORK, analysis
 from profkit.analyze.shared.hta_trace import (
     CALLS,
     KERNELS,
@@ -118,7 +118,7 @@ def analyze(  # noqa: PLR0913, PLR0917 - the signature says what is read
     """
     on_gpu = spans(kernels, WHERE)
     if on_gpu.empty:
-        return Result.abstain("HTA", "no GPU work was recorded")
+        return Result.abstain("HTA", NO_GPU_WORK)
     every = config.operators or config.sequences_of
     most = min(config.most_ranks, fitting(kernels, config.most_kernels))
     ranks, count = by_gpu_time(on_gpu, most)

@@ -12,7 +12,7 @@ from profkit.analyze._cpu_work import by_name
 from profkit.analyze._gaps import CAUSES, Gaps, by_cause, gaps, with_edges
 from profkit.analyze._idle_of_ranks import OfRanks, OfSteps
 from profkit.analyze._largest_gaps import gap_rows, joined, largest, with_cpu_work
-from profkit.analyze.base import Columns, analysis
+from profkit.analyze.base import NO_GPU_WORK, Columns, analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.blocking_calls import blocked_calls, waits_for_gpu
 from profkit.analyze.shared.intervals import Intervals
@@ -97,7 +97,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     """
     on_gpu = step_spans(kernels)
     if on_gpu.empty:
-        return Result.abstain("idle time of GPUs", "no GPU work was recorded")
+        return Result.abstain("idle time of GPUs", NO_GPU_WORK)
     windows, missing = step_windows(steps, on_gpu, config.skip_first)
     found = list(_of_ranks(kernels, runtime_calls, cpu_ops, windows, config))
     known = [part.of_steps for part in found if part.of_steps]

@@ -9,6 +9,7 @@ import pandas as pd
 
 from profkit.analyze._launch_order import attributed
 from profkit.analyze.base import (
+    NO_GPU_WORK,
     ByToolIfAny,
     ByToolOrOther,
     Columns,
@@ -85,7 +86,9 @@ def analyze(  # noqa: PLR0913, PLR0917 - each names a table
     traced, missing = _traced(launched, ops, _first(steps), hardware, config.skip_first)
     counted = _counted(_first(measured_kernels), kernel_metrics, _first(kernel_advice))
     if traced.empty and counted.empty:
-        return Result.abstain("kernels", "no compute kernel was recorded or measured")
+        is_unused = measured_kernels is None and not any(launched.groups())
+        reason = NO_GPU_WORK if is_unused else "no compute kernel was recorded or measured"
+        return Result.abstain("kernels", reason)
     rows, apart = _joined(traced, counted)
     located = counted
     if len(counted):

@@ -6,7 +6,7 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 
-from profkit.analyze.base import Columns, analysis
+from profkit.analyze.base import NO_GPU_WORK, Columns, analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.large_table import LargeTable, batches
 from profkit.analyze.shared.ratio import ratio
@@ -45,7 +45,7 @@ def analyze(kernels: Annotated[LargeTable, _COLUMNS], config: Config) -> Result:
     """
     parts = [_summed(rows, config) for [rows] in batches(kernels) if len(rows)]
     if not parts:
-        return Result.abstain("kernels", "no GPU work was recorded")
+        return Result.abstain("kernels", NO_GPU_WORK)
     named, devices, of_steps = (
         pd.concat(rows, ignore_index=True) for rows in zip(*parts, strict=True)
     )

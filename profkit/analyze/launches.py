@@ -10,7 +10,7 @@ import pandas as pd
 
 from profkit.analyze._launch_queue import Queue, queue
 from profkit.analyze._launch_times import LaunchTimes
-from profkit.analyze.base import Columns, analysis
+from profkit.analyze.base import NO_GPU_WORK, Columns, analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.blocking_calls import blocked_calls
 from profkit.analyze.shared.large_table import LargeTable, batches
@@ -68,7 +68,7 @@ def analyze(
     """
     on_gpu = step_spans(kernels)
     if on_gpu.empty:
-        return Result.abstain("launches", "no GPU work was recorded")
+        return Result.abstain("launches", NO_GPU_WORK)
     windows, missing = step_windows(steps, on_gpu, config.skip_first)
     times = LaunchTimes()
     found = list(_of_ranks(kernels, runtime_calls, windows, times, config))

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze.base import Columns, analysis
+from profkit.analyze.base import NO_GPU_WORK, Columns, analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.lanes import Lanes, fitting
@@ -71,10 +71,12 @@ def analyze(
     efficiency counts blocks per SM up to 1 over the whole time of the steps, idle time included,
     and occupancy and tensor cores are means over kernels, weighted by their time.
     """
-    windows, missing = step_windows(steps, step_spans(kernels), config.skip_first)
+    on_gpu = step_spans(kernels)
+    windows, missing = step_windows(steps, on_gpu, config.skip_first)
     parts = list(_parts(kernels, windows, config))
     if not parts:
-        return Result.abstain("libraries", "no kernel of a GPU was recorded")
+        reason = NO_GPU_WORK if on_gpu.empty else "no kernel of a GPU was recorded"
+        return Result.abstain("libraries", reason)
     named, devices, covers = (pd.concat(found) for found in zip(*parts, strict=True))
     if not named["inside_ns"].any():
         return Result.abstain("libraries", "no kernel runs in the steps that count")

@@ -6,7 +6,7 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 
-from profkit.analyze.base import Columns, analysis
+from profkit.analyze.base import NO_GPU_WORK, Columns, analysis
 from profkit.analyze.costs.attribution import OPS
 from profkit.analyze.costs.roofline import KERNEL, compute_kernels
 from profkit.analyze.shared.large_table import LargeTable
@@ -50,10 +50,12 @@ def analyze(
     measures to meet each kernel down to that row once. With ``tools.ncu.targets=auto`` it measures
     as many of these as its budget allows.
     """
-    windows, missing = step_windows(steps, step_spans(kernels), skip_first=0)
+    on_gpu = step_spans(kernels)
+    windows, missing = step_windows(steps, on_gpu, skip_first=0)
     rows = _of_first_rank(kernels, cpu_ops, windows, hardware)
     if rows.empty:
-        return Result.abstain("Nsight Compute candidates", "no compute kernel was recorded")
+        reason = NO_GPU_WORK if on_gpu.empty else "no compute kernel was recorded"
+        return Result.abstain("Nsight Compute candidates", reason)
     launched, step = _one_step(rows)
     ranked = _ranked(launched, config)
     counted = pd.DataFrame(_counts(launched, ranked), index=ranked.index)

@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 
-from profkit.analyze.base import Columns, analysis
+from profkit.analyze.base import NO_GPU_WORK, Columns, analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.lanes import Lanes, fitting
 from profkit.analyze.shared.large_table import LargeTable, batches
@@ -56,7 +56,8 @@ def analyze(
     """
     on_gpu = step_spans(kernels)
     if on_gpu.empty:
-        reason = "no GPU work was recorded: the breakdown has what the CPU communicated"
+        on_cpu = "no GPU work was recorded: the breakdown has what the CPU communicated"
+        reason = NO_GPU_WORK if collectives.empty else on_cpu
         return Result.abstain("communication overlap", reason)
     windows, missing = step_windows(steps, on_gpu, config.skip_first)
     windows = with_clock(windows)

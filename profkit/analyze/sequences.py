@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
 from profkit.analyze._repeated_sequences import Repeat, distinct, maximal_repeats
-from profkit.analyze.base import Columns, analysis
+from profkit.analyze.base import NO_GPU_WORK, Columns, analysis
 from profkit.analyze.shared import calltree
 from profkit.analyze.shared.glob_match import matching
 from profkit.analyze.shared.large_table import LargeTable, ranks_in_batches
@@ -94,7 +94,7 @@ def analyze(
     rows = chosen.where(lambda work: (work["step"] >= config.skip_first).to_numpy())
     rows = rows if len(rows) else chosen.whole()
     if rows.empty:
-        return Result.abstain("kernel sequences", "no GPU work was recorded")
+        return Result.abstain("kernel sequences", NO_GPU_WORK)
     rows = rows.sort_values([*_TRACK, "start_ns"], kind="stable", ignore_index=True)
     took = (rows["end_ns"] - rows["start_ns"]).to_numpy(np.int64)
     name = np.asarray(rows["name"].cat.codes, dtype=np.int64)

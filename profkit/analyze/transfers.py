@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze.base import Columns, analysis
+from profkit.analyze.base import NO_GPU_WORK, Columns, analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.large_table import LargeTable
 from profkit.analyze.shared.step_spans import step_spans
@@ -51,7 +51,7 @@ def analyze(
     moves = kernels.where(lambda rows: rows["kind"].isin(("copy", "set")).to_numpy())
     on_gpu = step_spans(kernels)
     if moves.empty:
-        reason = "no GPU work was recorded" if on_gpu.empty else "no copy or set was recorded"
+        reason = NO_GPU_WORK if on_gpu.empty else "no copy or set was recorded"
         return Result.abstain("transfers", reason)
     windows, missing = step_windows(steps, on_gpu, config.skip_first)
     rows = _counted(_described(moves), windows)

@@ -100,9 +100,9 @@ def _offers(args: argparse.Namespace) -> Iterator[str]:
         yield "more: --thorough repeats it, and records the memory of each layer and allocation"
     if not args.all:
         yield (
-            f"after {_ENOUGH_STEPS} steps and two seconds of them, or {_ENOUGH_STEPS // 2} in 20 s,"
-            " a program is ended:\n--all lets it run to its end, and shows what it does seldom, as"
-            " evaluation"
+            f"--all lets the program run to its end, so that what it does seldom, such as\n"
+            f"evaluation, is seen: without it, it is ended after {_ENOUGH_STEPS} steps and two"
+            f" seconds of them\n(or {_ENOUGH_STEPS // 2} in 20 s)"
         )
 
 

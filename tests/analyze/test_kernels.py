@@ -4,6 +4,7 @@ import pytest
 
 from profkit import testing
 from profkit.analyze import kernels
+from profkit.analyze.base import NO_GPU_WORK
 from profkit.testing import rows
 
 WHERE = {"rank": 0, "repeat": 0, "device": 0, "stream": 7, "kind": "compute", "step": 0}
@@ -79,7 +80,7 @@ def test_small_kernels_and_launches_per_step_are_counted():
 
 
 def test_no_device_work_is_said():
-    assert run().abstentions[0].reason == "no GPU work was recorded"
+    assert run().abstentions[0].reason == NO_GPU_WORK
 
 
 # Busy and total time in ms that TraceLens reports for the whole trace.

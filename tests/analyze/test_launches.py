@@ -7,6 +7,7 @@ import pytest
 from profkit import testing
 from profkit.analyze import launches
 from profkit.analyze._launch_queue import queue
+from profkit.analyze.base import NO_GPU_WORK
 from profkit.testing import rows, span
 
 
@@ -118,7 +119,7 @@ def test_warm_up_steps_and_unknown_launches_are_left_out():
 
 
 def test_no_launch_is_said():
-    assert run().abstentions[0].reason == "no GPU work was recorded"
+    assert run().abstentions[0].reason == NO_GPU_WORK
     assert run(kernels=[kernel(0, 10, 1)]).abstentions[0].reason.startswith("no call")
 
 

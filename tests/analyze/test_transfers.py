@@ -5,6 +5,7 @@ import pytest
 
 from profkit import testing
 from profkit.analyze import transfers
+from profkit.analyze.base import NO_GPU_WORK
 from profkit.tables import schema
 from profkit.testing import rows, span
 
@@ -90,7 +91,7 @@ def test_warm_up_is_left_out():
 
 
 def test_no_transfer_is_said():
-    assert run().abstentions[0].reason == "no GPU work was recorded"
+    assert run().abstentions[0].reason == NO_GPU_WORK
     none = run(kernels=[span(0, 10, kind="compute")])
     assert none.abstentions[0].reason == "no copy or set was recorded"
 
