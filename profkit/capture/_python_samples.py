@@ -4,6 +4,7 @@ import dis
 import gc
 import itertools
 import json
+import os
 import sys
 import threading
 import time
@@ -205,18 +206,21 @@ class PythonSamples:
         for thread in threading.enumerate():
             if thread.name.startswith(_OWN):
                 self._known.add(thread.ident or 0)
-            else:
-                threads.append(thread)
+            elif (tid := _native_id(thread)) is not None:
+                threads.append((tid, thread.ident))
         # Once one has ended, another one may have its `ident`.
-        threads.sort(key=lambda one: (one.native_id == self._tid, one.native_id in self._enders))
+        threads.sort(key=lambda one: (one[0] == self._tid, one[0] in self._enders))
         most = _MOST_THREADS + 1
         now = time.time_ns()
+        # Before where they are: one that runs meanwhile is looked at anew the next time.
+        ran_ns = [_cpu_ns(tid) for tid, _ in threads[-most:]]
+        frames = _current_frames()
         seen = [
-            self._seen(thread.native_id, frames[thread.ident])
-            for thread in threads[-most:]
-            if thread.native_id is not None and thread.ident in frames
+            (tid, cpu_ns, self._stack(tid, cpu_ns, frames[ident]))
+            for (tid, ident), cpu_ns in zip(threads[-most:], ran_ns, strict=True)
+            if ident in frames
         ]
-        # Until here no call let them go on: they are seen at one time.
+        # Since then no call let them go on: they are seen at one time.
         are_busy = len(threads) > most
         for tid, cpu_ns, number in seen:
             are_busy |= self._note(tid, now, cpu_ns, number)
@@ -230,14 +234,13 @@ class PythonSamples:
         row = now, _cpu_ns(self._tid), self._queues.waited_ns(self._tid), number
         self._sampled.samples.append(row)
 
-    def _seen(self, tid: int, frame: FrameType) -> tuple[int, int, int]:
-        """Return a thread with its CPU time and the number of its stack.
+    def _stack(self, tid: int, cpu_ns: int, frame: FrameType) -> int:
+        """Return the number of a thread's stack.
 
         One that has not run is where it was: of many threads most wait, and a look costs more.
         """
-        cpu_ns = _cpu_ns(tid)
         _, ran_ns, _, number = self._before.get(tid, _NEVER)
-        return tid, cpu_ns, number if cpu_ns == ran_ns >= 0 else self._number(frame)
+        return number if cpu_ns == ran_ns >= 0 else self._number(frame)
 
     def _note(self, tid: int, now: int, cpu_ns: int, number: int) -> bool:
         """Note where a thread was; say whether it is another one that had a core, or is new."""
@@ -308,6 +311,15 @@ class PythonSamples:
         elif self._collecting_since and len(self._sampled.pauses) < _MOST:
             self._sampled.pauses.append((self._collecting_since, now))
             self._collecting_since = 0
+
+
+def _native_id(thread: threading.Thread) -> int | None:
+    """Return the number that the system has for a thread; of one that has not begun None.
+
+    In a fork, Python before 3.13 gives the main thread that of the parent's.
+    """
+    is_main = sys.platform == "linux" and thread is threading.main_thread()
+    return os.getpid() if is_main else thread.native_id
 
 
 @contextmanager

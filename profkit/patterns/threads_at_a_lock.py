@@ -4,6 +4,7 @@ import re
 
 import pandas as pd
 
+from profkit.core.formatting import agreeing
 from profkit.core.verdict import Confidence
 from profkit.patterns._rows import cores_of_a_rank
 from profkit.patterns.base import Match, Step, pattern
@@ -16,6 +17,11 @@ _FEWEST = 1.0
 
 _CORES = 2
 """Where their number is not known."""
+
+_ADVICE = (
+    "{} thread[s] wait[s|] at {place} while one works: take the lock around nothing but what they "
+    "share. What runs in C, as decoding and operators, runs at the same time on several cores."
+)
 
 
 @pattern(
@@ -37,9 +43,7 @@ def match(
     at_once = min(waiting + 1, cores_of_a_rank(processes) or _CORES)
     return Match(
         cause=str(tops.sort_values("ms_per_step")["id"].iloc[-1]),
-        advice=f"{waiting:.0f} threads wait at {place} while one works: take the lock "
-        "around nothing but what they share. What runs in C, as decoding and operators, runs at "
-        "the same time on several cores.",
+        advice=agreeing(round(waiting), _ADVICE, place=place),
         gain_ns=step.ms * 1e6 * step.count * (1 - 1 / at_once),
         place=place,
         confidence=Confidence.LOW,

@@ -221,6 +221,41 @@ def test_what_other_threads_do_and_what_is_called_in_c_is_written(tmp_path):
     assert all(0 <= cpu_ns < 30e6 for _, _, cpu_ns, _ in read["threads"])
 
 
+FORKED = """
+import json, os, sys, threading, time
+from pathlib import Path
+from profkit.capture._python_samples import PythonSamples
+
+if child := os.fork():
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+samples, lock, held = PythonSamples(), threading.Lock(), threading.Event()
+
+def work():
+    with lock:
+        held.set()
+        until = samples._looks + 50
+        while samples._looks < until:
+            time.sleep(0.01)
+
+samples.begin()
+thread = threading.Thread(target=work)
+thread.start()
+held.wait()
+with lock:
+    samples.end()
+samples.write(Path("a.json"))
+"""
+
+
+def test_in_a_fork_the_main_thread_is_the_one_that_is_followed(tmp_path):
+    """In a process of its own, as nothing else may run while it forks."""
+    subprocess.run([sys.executable, "-c", FORKED], cwd=tmp_path, check=True, timeout=300)
+    read = json.loads((tmp_path / "a.json").read_text())
+    waited = [read["stacks"][number][0] for _, number in read["samples"]]
+    assert waited.count("<built-in function __enter__>") > 1
+    assert len({tid for tid, *_ in read["threads"]}) == 1
+
+
 def test_what_the_process_had_of_the_cores_is_written(tmp_path):
     samples = PythonSamples(ranks_on_host=3)
     samples.begin()
