@@ -3,6 +3,7 @@
 import pandas as pd
 
 from profkit.core.verdict import Confidence
+from profkit.patterns._parameter_loops import UPDATE
 from profkit.patterns._rows import cause, having, inside, per_step, place, time
 from profkit.patterns.base import Match, Step, pattern
 
@@ -12,8 +13,11 @@ from profkit.patterns.base import Match, Step, pattern
     source="https://docs.pytorch.org/docs/stable/sparse.html#sparse-uncoalesced-coo-docs",
 )
 def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
-    """Find the time in `coalesce`, which sorts entries and adds up those of one place."""
-    calls = having(cpu_ops, r"^aten::_?coalesce$")
+    """Find the time in `coalesce`, which sorts entries and adds up those of one place.
+
+    That of sparse gradients is left out: these are new in each step.
+    """
+    calls = having(cpu_ops, r"^aten::_?coalesce$") & ~inside(cpu_ops, having(cpu_ops, UPDATE))
     if not calls.any():
         return None
     chosen = inside(cpu_ops, calls)

@@ -16,7 +16,7 @@ from profkit.tables.python_frames import own_lines
 _STEP = r"^Optimizer\.step#(?!Fused|Sparse)(\w+)\.step"
 """Of gradients that are sparse there is no fused step, and compiled it is as slow."""
 
-_STEP_CALLS = r"torch/optim/\w+\.py\(\d+\): step$"
+_STEP_CALLS = r"torch/optim/(?!sparse_)\w+\.py\(\d+\): step$"
 _OTHER_WORK = rf"{MATMULS}|^c10d::|^record_param_comms|^(?:nccl|rccl|gloo|ucc):|^Torch-Compiled"
 """Of an optimizer's step: products, communication, and what is compiled already."""
 

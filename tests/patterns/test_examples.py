@@ -436,6 +436,15 @@ def test_products_and_communication_of_an_optimizer_are_not_gained_by_fusing_it(
     assert (match.cause, match.gain_ns) == (alone.cause, alone.gain_ns)
 
 
+@pytest.mark.parametrize("name", ["sparse_adam", "adam"])
+def test_what_python_does_for_sparse_gradients_is_no_part_of_another_optimizer(name):
+    ops = examples("unfused_optimizer").FOUND["cpu_ops"]
+    calls = [python(0, 500_000, f"torch/optim/{name}.py(60): step") | {"charged_ns": 300_000}]
+    (alone,) = found(patterns()["unfused_optimizer"], cpu_ops=ops)
+    (match,) = found(patterns()["unfused_optimizer"], cpu_ops=ops, python_calls=calls)
+    assert (match.gain_ns > alone.gain_ns) == (name == "adam")
+
+
 @pytest.mark.parametrize(
     ("name", "count", "is_said"),
     [

@@ -13,4 +13,10 @@ EXPECTED = ("cpu_operators.aten::sort", 200_000, "once, before the first step")
 PASSED = {
     "sorted already": {"cpu_ops": [op(0, "aten::is_coalesced", 200_000)]},
     "a sort": {"cpu_ops": SORTED[2:]},
+    "sparse gradients": {
+        "cpu_ops": [
+            op(4, "Optimizer.step#SparseAdam.step", kind="annotation"),
+            *(row | {"parent": 4} if row["op"] == 0 else row for row in SORTED),
+        ]
+    },
 }
