@@ -436,6 +436,32 @@ def test_products_and_communication_of_an_optimizer_are_not_gained_by_fusing_it(
     assert (match.cause, match.gain_ns) == (alone.cause, alone.gain_ns)
 
 
+def called_on(rows, begin, **columns):
+    """Return a pass of a model with a linear layer on so many `rows`."""
+    of = f"[[8], [{rows}, 16], [16, 8]]"
+    made = op(begin, "forward", kind="annotation")
+    made |= {"end_ns": made["start_ns"] + 9_000}
+    layer = {"input_shapes": of, "phase": "forward"} | columns
+    return [made, op(begin + 1, "aten::addmm", 40_000, **layer)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_trained", "is_found"),
+    [(256, False, True), (64, False, False), (256, True, False)],
+)
+def test_passes_of_many_rows_without_gradients_are_an_evaluation(rows, is_trained, is_found):
+    backward = [op(50, "AddmmBackward0", forward=1, phase="backward")]
+    backward += [op(51, "AddmmBackward0", forward=11, phase="backward")] * is_trained
+    ops = [*called_on(32, 0), *called_on(rows, 10), *backward]
+    matches = found(patterns()["evaluation_in_steps"], cpu_ops=ops)
+    assert [(match.cause, match.gain_ns) for match in matches] == [
+        ("cpu_operators.aten::addmm", 40_000)
+    ] * is_found
+    assert all("on 8 times as many rows" in match.advice for match in matches)
+    other = [*called_on(32, 0), *called_on(rows, 10, input_shapes=f"[[9], [{rows}, 7], [7, 9]]")]
+    assert not found(patterns()["evaluation_in_steps"], cpu_ops=[*other, *backward])
+
+
 @pytest.mark.parametrize("name", ["sparse_adam", "adam"])
 def test_what_python_does_for_sparse_gradients_is_no_part_of_another_optimizer(name):
     ops = examples("unfused_optimizer").FOUND["cpu_ops"]
