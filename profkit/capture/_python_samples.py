@@ -186,7 +186,7 @@ class PythonSamples:
             if self._is_paused:
                 time.sleep(_PERIOD_S)
                 continue
-            # From here to the sleep the program's threads cannot run Python.
+            # From here to the sleep the program's threads can hardly run Python.
             began = time.thread_time()
             self._look(_current_frames())
             self._looks += 1
@@ -316,7 +316,7 @@ class PythonSamples:
 def _native_id(thread: threading.Thread) -> int | None:
     """Return the number that the system has for a thread; of one that has not begun None.
 
-    In a fork, Python before 3.13 gives the main thread that of the parent's.
+    In a fork, older versions of Python give the main thread the number that it has in the parent.
     """
     is_main = sys.platform == "linux" and thread is threading.main_thread()
     return os.getpid() if is_main else thread.native_id
