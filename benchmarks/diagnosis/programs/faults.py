@@ -192,7 +192,8 @@ class UnfusedOptimizer(Fault):
     def update(self, optimizer):
         for parameter in self.extra:
             parameter.grad = torch.ones(64)
-        with self.watch.running():
+        # A fused one takes 3.6 ms for 300 such parameters, this one 24.
+        with self.watch.running(share=0.85):
             optimizer.step()
 
 
@@ -258,7 +259,8 @@ class UnevenData(Fault):
 
     def inputs(self, batch):
         if self.rank == 1:
-            with self.watch.running():
+            # Equal work leaves each of the two ranks half of it.
+            with self.watch.running(share=0.5):
                 self.pad(batch)
         return batch
 
