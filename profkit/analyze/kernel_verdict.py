@@ -2,25 +2,43 @@
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pandas as pd
 
+from profkit.analyze._kernel_limits import (
+    LET_NEIGHBOURS,
+    MORE_BLOCKS,
+    MORE_WARPS,
+    RANDOM,
+    limited,
+)
 from profkit.analyze.base import analysis
-from profkit.analyze.shared.measured_kernels import DRAM, DURATION, NOTHING, WHERE, launches
+from profkit.analyze.shared.measured_kernels import (
+    DRAM,
+    DURATION,
+    L2,
+    NOTHING,
+    WHERE,
+    launches,
+)
 from profkit.core.formatting import counted, shortened
 from profkit.core.result import Result
 from profkit.core.settings import Settings
 from profkit.core.verdict import Confidence, Evidence, KernelVerdict
+from profkit.tables.kernel_names import library
 
 _BOTTLENECK = "SOLBottleneck"
 """The rule that names what limits a kernel as a whole, with an estimate only in newer versions."""
 
+_IMBALANCE = "WorkloadImbalance"
+_UNITS = {"l2_percent": "L2 Slices", "dram_percent": "DRAM"}
+_IDLE = 10.0
+"""The rule on units of which some work longer, words of it, and percent of use that is little."""
+
+_DIGITS = re.compile(r"[\d.,]+")
+
 _OUT_OF_REACH = "MemoryL2Compression"
 """The rule on memory that is marked as compressible, which PyTorch allocates none of."""
-
-_RANDOM = "distribution_"
-"""Begin of the kernels that fill tensors with random numbers: mostly inputs of a benchmark."""
 
 _DEFINITION = re.compile(r"(?:(?!\. ).)*\b(?:is defined as|depends on)\b.*?\. +")
 """A sentence that explains a word and says nothing of the launch."""
@@ -55,10 +73,8 @@ def analyze(
     times = _times(measured_kernels, kernel_metrics)
     if times.empty:
         return Result(kernels=_only_random(measured_kernels))
-    rows = kernel_advice[kernel_advice["rule"] != _OUT_OF_REACH].merge(times, on=WHERE)
-    rows = rows.astype(dict.fromkeys(("rule", "title", "message", "function", "kind"), object))
-    rows["saved_ns"] = rows["time_ns"] * rows["speedup_percent"] / 100
-    rows["dram_percent"] = rows["launched"].map(_dram(measured_kernels, kernel_metrics))
+    capability = str(measured_kernels["capability"].astype(str).max())
+    rows = _rows(kernel_advice, times, _used(measured_kernels, kernel_metrics))
     whole = float(times.drop_duplicates("launched")["time_ns"].sum())
     is_whole = rows["speedup_scope"].astype(str) == "global"
     gaining = rows[is_whole & (rows["saved_ns"] > 0)]
@@ -66,37 +82,62 @@ def analyze(
     if found is None:
         limiting = rows[rows["rule"] == _BOTTLENECK]
         found = _largest(limiting, "time_ns", config.small * whole)
-    limited = _limited(speed_of_light)
-    if found is None and rows.empty and limited is not None:
-        return Result(kernels=limited)
-    if found is None:
-        why = f"no rule of the report estimates more than {config.small:.0%} for whole launches"
-        return Result.abstain(
-            "what would make the measured kernels faster",
-            f"{'the report has no rule about them' if rows.empty else why}: collect more with"
-            " tools.ncu.set=full, or `ncu --set full`",
-        )
-    return Result(kernels=_beyond(_verdict(found, whole), limited))
+    if found is not None:
+        said = _verdict(found, whole)
+        return Result(kernels=_beyond(said, limited(speed_of_light, capability, said.kernel)))
+    if kernel_advice.empty and (all_limited := limited(speed_of_light, capability)) is not None:
+        return Result(kernels=all_limited)
+    why = f"no rule of the report estimates more than {config.small:.0%} for whole launches"
+    return Result.abstain(
+        "what would make the measured kernels faster",
+        f"{'the report has no rule about them' if kernel_advice.empty else why}: collect more with"
+        " tools.ncu.set=full, or `ncu --set full`",
+    )
+
+
+def _rows(kernel_advice: pd.DataFrame, times: pd.DataFrame, used: pd.DataFrame) -> pd.DataFrame:
+    """Return the advice that may help, with the time that it saves and how busy the memory is.
+
+    Rules on units that are hardly used are left out: an imbalance of their cycles costs nothing.
+    """
+    rows = kernel_advice[kernel_advice["rule"] != _OUT_OF_REACH].merge(times, on=WHERE)
+    texts = ("rule", "title", "message", "function", "kind")
+    rows = rows.astype(dict.fromkeys(texts, object)).join(used, on="launched")
+    is_idle = pd.Series(data=False, index=rows.index)
+    for column, words in _UNITS.items():
+        is_idle |= rows["message"].str.contains(words) & (rows[column] < _IDLE)
+    rows = rows[~(is_idle & (rows["rule"] == _IMBALANCE))]
+    said = rows["message"].str.replace(_DIGITS, "#", regex=True)
+    return rows.assign(
+        saved_ns=rows["time_ns"] * rows["speedup_percent"] / 100,
+        said=rows["title"].where(rows["title"] != "", said),
+    )
 
 
 def _times(measured_kernels: pd.DataFrame, kernel_metrics: pd.DataFrame) -> pd.DataFrame:
-    """Return function, launch and duration of each row but those that fill with random numbers.
+    """Return function, name, launch and duration of each row, without random numbers.
 
     All count alike if none has a duration.
     """
-    launched = launches(measured_kernels)[[*WHERE, "function", "launched"]]
+    launched = launches(measured_kernels)[[*WHERE, "function", "name", "launched"]]
     known = kernel_metrics[kernel_metrics["metric"] == DURATION].merge(launched, on=WHERE)
     durations = known.groupby("launched")["value"].first()
     times = launched["launched"].map(durations).astype(float)
     timed = launched.assign(time_ns=times.fillna(0.0) if times.any() else 1.0)
-    return timed[~timed["function"].str.startswith(_RANDOM)]
+    return timed[~timed["function"].str.startswith(RANDOM)]
 
 
-def _dram(measured_kernels: pd.DataFrame, kernel_metrics: pd.DataFrame) -> "pd.Series[float]":
-    """Return how near DRAM comes to its peak, by launch, as far as it was measured."""
-    measured = kernel_metrics[kernel_metrics["metric"].isin(DRAM)]
-    known = measured.merge(launches(measured_kernels)[[*WHERE, "launched"]], on=WHERE)
-    return known.groupby("launched")["value"].first().astype(float)
+def _used(measured_kernels: pd.DataFrame, kernel_metrics: pd.DataFrame) -> pd.DataFrame:
+    """Return how near DRAM and L2 come to their peaks, by launch, as far as it was measured."""
+    launched = launches(measured_kernels)[[*WHERE, "launched"]]
+    known = kernel_metrics.merge(launched, on=WHERE)
+    return pd.DataFrame(
+        {
+            column: known[known["metric"].isin(metrics)].groupby("launched")["value"].first()
+            for column, metrics in {"dram_percent": DRAM, "l2_percent": [L2]}.items()
+        },
+        dtype=float,
+    )
 
 
 def _only_random(measured_kernels: pd.DataFrame) -> KernelVerdict:
@@ -111,72 +152,30 @@ def _only_random(measured_kernels: pd.DataFrame) -> KernelVerdict:
 
 
 def _largest(rows: pd.DataFrame, column: str, least: float) -> pd.DataFrame | None:
-    """Return the rows of the rule and title with the largest sum, None if it is below `least`."""
-    once = rows.drop_duplicates(["launched", "rule", "title"])
-    sums = once.groupby(["rule", "title"], sort=False)[column].sum()
+    """Return the rows of what a rule says with the largest sum, None if it is below `least`."""
+    once = rows.drop_duplicates(["launched", "rule", "said"])
+    sums = once.groupby(["rule", "said"], sort=False)[column].sum()
     if sums.empty or sums.max() <= 0 or sums.max() < least:
         return None
-    rule, title = sums.index[int(sums.to_numpy().argmax())]
-    chosen: pd.DataFrame = once[(once["rule"] == rule) & (once["title"] == title)]
+    rule, said = sums.index[int(sums.to_numpy().argmax())]
+    chosen: pd.DataFrame = once[(once["rule"] == rule) & (once["said"] == said)]
     return chosen
 
 
-def _limited(speed_of_light: Result | None) -> KernelVerdict | None:
-    """Return what the throughputs of the longest kernel say, None where none is known."""
-    found = speed_of_light.tables.get("kernels") if speed_of_light else None
-    rows = (
-        [dict[str, Any](zip(found.columns, row, strict=True)) for row in found.rows]
-        if found
-        else []
-    )
-    first = next((row for row in rows if row.get("limit")), None)
-    if first is None:
-        return None
-    kernel, limit = str(first["kernel"]), str(first["limit"])
-    shares = {name: first[name] for name in ("compute_percent", "memory_percent")}
-    dram = first.get("dram_percent")
-    # Where both are one number it is that of requests to L1, which counts as computing as well.
-    is_memory = limit == "memory" or shares["compute_percent"] == shares["memory_percent"]
-    if is_memory and dram is not None and dram < _MOSTLY * first["memory_percent"]:
-        limit, shares = "caches", shares | {"DRAM_percent": dram}
-    used = ", ".join(f"{name.partition('_')[0]} {share:.0f} %" for name, share in shares.items())
-    function = shortened(kernel.partition(" (")[0], 60)
-    return KernelVerdict(
-        headline=f"{function}: limited by {_WORDS.get(limit, limit)} ({used}).",
-        kernel=kernel,
-        launches=int(first["launches"]),
-        advice=_ADVICE[limit],
-        confidence=Confidence.LOW,
-        evidence={"limit": limit, **shares},
-    )
-
-
-_MOSTLY = 0.5
 _LITTLE, _BUSY = 30.0, 60.0
 """Estimated gain in percent up to which what limits a kernel is said first; and how busy that is.
 """
 _NEAR_PEAK = 50.0
 """What DRAM leaves of its peak, in percent, where it bounds a gain, at most."""
-_WORDS = {"balanced": "compute and memory alike", "caches": "L1 and L2"}
-_ADVICE = {
-    "latency": "Fuse small kernels or enlarge the batch, so that the grid fills the GPU; the warp "
-    "states say what its warps wait for.",
-    "compute": "Use tensor cores or a lower precision (bf16, TF32): faster memory access will not "
-    "help.",
-    "memory": "Move fewer bytes: fuse kernels (`torch.compile`), use smaller types, reuse caches.",
-    "caches": "Let neighbouring threads read and write neighbouring addresses, or stage tiles in "
-    "shared memory: the caches move far more than DRAM does.",
-    "balanced": "Compute and memory are both at work: only less of both makes it faster.",
-}
 
+_OF_LIBRARIES = frozenset({"cuBLAS", "cuDNN", "ATen", "MAGMA", "NCCL or RCCL"})
+"""Libraries whose kernels those who measure them do not write."""
+
+_NEAR = "utilizing greater than"
+"""Words of the rule on kernels that come near the peak of a unit, whichever it is."""
 
 _LOOK = re.compile(r" *Look at [^.]*\.")
-_HELPS = {
-    "too small to fill": "Give it more blocks, as with a larger batch, or fuse it with those around"
-    " it; where many such kernels follow one another, replay them as a CUDA graph.",
-    "latency issues": "Its warps wait: have more of them at work (smaller blocks, fewer registers"
-    " or less shared memory for each), or more independent work in each thread.",
-}
+_HELPS = {"too small to fill": MORE_BLOCKS, "latency issues": MORE_WARPS}
 """What helps, by words of the rule on what limits a kernel."""
 
 
@@ -202,7 +201,7 @@ def _verdict(rows: pd.DataFrame, whole: float) -> KernelVerdict:
         rule=rule,
         launches=len(rows),
         gain_percent=gain,
-        advice=_of_launch(str(first["message"])) if gain else _to_do(str(first["message"])),
+        advice=_of_kernel(first) if gain else _to_do(str(first["message"])),
         confidence=Confidence.MEDIUM if gain else Confidence.LOW,
         evidence=evidence | ({"saved_ns": saved} if gain else {}),
     )
@@ -217,18 +216,27 @@ def _beyond(verdict: KernelVerdict, limited: KernelVerdict | None) -> KernelVerd
     """Return what a rule says, behind what its kernel is `limited` by if that gains far more.
 
     Rules that count sectors estimate little for a product without tiles, whose caches are busy with
-    what DRAM moves once.
+    what DRAM moves once. That a kernel is near a peak says nothing without the peak.
     """
+    if limited is not None and _NEAR in verdict.advice:
+        return replace(limited, rule=verdict.rule, launches=verdict.launches)
     is_of_caches = limited is not None and limited.evidence.get("limit") == "caches"
     if limited is None or not is_of_caches or verdict.gain_percent > _LITTLE:
         return verdict
-    same = limited.kernel.partition(" (")[0] == verdict.kernel.partition(" (")[0]
     busy, dram = (float(limited.evidence[name]) for name in ("memory_percent", "DRAM_percent"))
-    if not same or busy < _BUSY:
+    if busy < _BUSY:
         return verdict
-    advice = _ADVICE["caches"].removesuffix(": the caches move far more than DRAM does.")
     why = f"L1 and L2 limit it, at {busy:.0f} % of their peak beside {dram:.0f} % of DRAM"
-    return replace(verdict, advice=f"{why}: {advice[0].lower()}{advice[1:]}. {verdict.advice}")
+    advice = LET_NEIGHBOURS[0].lower() + LET_NEIGHBOURS[1:]
+    return replace(verdict, advice=f"{why}: {advice}. {verdict.advice}")
+
+
+def _of_kernel(row: "pd.Series[float]") -> str:
+    """Return what a rule says of how a kernel is written, and whose it is if nobody rewrites it."""
+    said, owner = _of_launch(str(row["message"])), library(str(row["name"]))
+    if owner not in _OF_LIBRARIES:
+        return said
+    return f"{said} The kernel is one of {owner}: change what it is given (shape, layout, type)."
 
 
 def _to_do(message: str) -> str:

@@ -8,6 +8,7 @@ import pandas as pd
 from profkit.analyze.base import analysis
 from profkit.analyze.shared.measured_kernels import (
     DRAM,
+    L2,
     NOTHING,
     bars,
     by_kernel,
@@ -23,12 +24,22 @@ _COLUMNS = {
     "compute_percent": [f"sm__throughput.{_OF_PEAK}"],
     "memory_percent": [f"gpu__compute_memory_throughput.{_OF_PEAK}"],
     "dram_percent": [*DRAM],
-    "l2_percent": [f"lts__throughput.{_OF_PEAK}"],
+    "l2_percent": [L2],
     "l1_percent": ["l1tex__throughput.avg.pct_of_peak_sustained_active"],
     "sm_frequency_hz": ["gpc__cycles_elapsed.avg.per_second"],
     "dram_frequency_hz": ["dram__cycles_elapsed.avg.per_second"],
 }
 _SECTION = "SpeedOfLight"
+_OF_OTHER_SECTIONS = {
+    "fp64_percent": [
+        f"sm__{counted}.avg.pct_of_peak_sustained_{of}"
+        for counted in ("pipe_fp64_cycles_active", "inst_executed_pipe_fp64")
+        for of in ("elapsed", "active")
+    ],
+    "waves": ["launch__waves_per_multiprocessor"],
+}
+"""What says more of a limit where it was measured: use of the pipe for double precision, and how
+often the grid of a launch fills the GPU."""
 
 _TITLE = "Throughput of compute and of memory, of what the GPU can sustain"
 
@@ -62,7 +73,7 @@ def analyze(
     """
     if measured_kernels.empty:
         return NOTHING
-    rows = by_kernel(measured_kernels, kernel_metrics, _COLUMNS)
+    rows = by_kernel(measured_kernels, kernel_metrics, _COLUMNS | _OF_OTHER_SECTIONS)
     rows.insert(5, "limit", _limits(rows, config))
     tables = {
         "kernels": shown(rows, "Throughput of each kernel", limit=config.max_rows),

@@ -176,7 +176,7 @@ _PLAIN_TYPE = re.compile(
     r"-?\d+|\(?(?:unsigned)?(?:bool|char|short|int|long|float|double|half|u?int\d+_t)\*?\)?"
     r"|(?:[\w:]*::)?(?:__half2?|__nv_bfloat162?|BFloat16|Half)"
 )
-_CONDITION = re.compile(r"^(?:typename )?std::enable_if<.*?>::type ")
+_CONDITION = re.compile(r"^(?:typename )?(?:std::)?enable_if<.*?>::type ")
 _NAMESPACES = re.compile(r"(?:\w+::)+(?=\w)")
 _SPARE = re.compile(
     r"^(?:at\w*|native|cuda|c10|cub|thrust|rocprim|hipcub|cutlass\w*|internal|detail|unnamed)$"

@@ -10,15 +10,27 @@ WHERE = {"rank": 0, "repeat": 0}
 DURATION = "gpu__time_duration.sum"
 
 
-def run(durations, *advice, speed_of_light=None, functions=None, says=None, metrics=None):
-    """Judge launches of these durations with rules: kernel, rule, title, percent, scope."""
+def limits_of(*kernels):
+    """Return what throughputs say of kernels, as a result of the analysis before."""
+    rows = [{"launches": 1, "duration_ns": 9.0} | kernel for kernel in kernels]
+    return Result(tables={"kernels": table(pd.DataFrame(rows), title="")})
+
+
+def run(durations, *advice, says=None, metrics=None, functions=None, **others):
+    """Judge launches of these durations with rules: kernel, rule, title, percent, scope.
+
+    `says` is the message of all rules or of each, and `others` are columns of kernels and what is
+    known of their throughputs.
+    """
+    limits = others.pop("speed_of_light", None)
+    messages = says if isinstance(says, list) else [says] * len(advice)
     names = functions or [f"f{number}" for number in range(len(durations))]
     columns = ("kernel", "rule", "title", "speedup_percent", "speedup_scope")
     named = [{**WHERE, **dict(zip(columns, row, strict=True))} for row in advice]
     return testing.run(
         kernel_verdict.analyze,
         measured_kernels=[
-            {**WHERE, "kernel": number, "function": name, "pid": 1, "launch": number}
+            {**WHERE, "kernel": number, "function": name, "pid": 1, "launch": number} | others
             for number, name in enumerate(names)
         ],
         kernel_metrics=[
@@ -26,8 +38,11 @@ def run(durations, *advice, speed_of_light=None, functions=None, says=None, metr
             for number, duration in enumerate(durations)
             for metric, value in {DURATION: duration, **(metrics or {})}.items()
         ],
-        kernel_advice=[row | {"message": says or f"say {row['rule']}"} for row in named],
-        speed_of_light=speed_of_light,
+        kernel_advice=[
+            row | {"message": message or f"say {row['rule']}"}
+            for row, message in zip(named, messages, strict=True)
+        ],
+        speed_of_light=limits,
     )
 
 
@@ -115,6 +130,75 @@ def test_without_rules_the_throughputs_of_the_longest_kernel_speak():
     assert "grid fills the GPU" in found.advice
     ruled = run([1.0, 999.0], (0, "Occupancy", "", 90.0, "global"), speed_of_light=limits)
     assert ruled.kernels is None, "no advice beside the report's own rules"
+
+
+@pytest.mark.parametrize(
+    ("capability", "helps"),
+    [
+        *(("9.0", "bf16, TF32"), ("7.5", "by half precision (float16)"), ("12.0", "bf16, TF32")),
+        *(("6.1", "Use half precision"), ("5.2", "Compute less"), ("", "where the GPU has them")),
+    ],
+)
+def test_a_kernel_that_computes_is_told_what_its_gpu_can_do(capability, helps):
+    computing = {"kernel": "f0", "limit": "compute", "compute_percent": 80, "memory_percent": 9}
+    limits = limits_of(computing | {"fp64_percent": 10.0, "waves": 40.0})
+    found = run([9.0], speed_of_light=limits, capability=capability).kernels
+    assert found.headline == "f0: limited by compute (compute 80 %, memory 9 %)."
+    assert helps in found.advice
+
+
+def test_a_kernel_near_a_peak_is_told_which_one():
+    limits = limits_of(
+        {"kernel": "f0 (grid 8x1x1)", "limit": "compute", "compute_percent": 80.3,
+         "memory_percent": 9.0, "fp64_percent": 75.6},
+        {"kernel": "f1", "limit": "latency", "compute_percent": 9.0, "memory_percent": 9.0,
+         "duration_ns": 99.0},
+    )  # fmt: skip
+    near = (0, "SOLBottleneck", "High Throughput", float("nan"), "")
+    says = "The kernel is utilizing greater than 80.0% of the available performance."
+    found = run([900.0, 10.0], near, speed_of_light=limits, says=says).kernels
+    said = "f0: limited by double precision (fp64 76 %, compute 80 %, memory 9 %)."
+    assert (found.headline, found.rule) == (said, "SOLBottleneck")
+    assert "float" in found.advice
+    unknown = run([900.0, 10.0], near, says=says).kernels
+    assert unknown.headline == "f0: High Throughput, 99 % of the measured time."
+
+
+def test_most_of_the_time_decides_what_limits_kernels_without_rules():
+    small = {"limit": "latency", "compute_percent": 33.0, "memory_percent": 44.0, "waves": 0.8}
+    limits = limits_of(
+        {"kernel": "f0", "limit": "memory", "compute_percent": 3.0, "memory_percent": 91.0,
+         "duration_ns": 400.0},
+        {"kernel": "f1", "duration_ns": 300.0} | small,
+        {"kernel": "f2", "duration_ns": 100.0, "launches": 2} | small,
+        {"kernel": "distribution_x", "duration_ns": 5000.0} | small,
+    )  # fmt: skip
+    found = run([9.0], speed_of_light=limits).kernels
+    said = "f1 and 1 other: limited by a small grid (compute 33 %, memory 44 %)."
+    assert (found.headline, found.launches) == (said, 3)
+    assert found.advice.startswith("Give it more blocks")
+
+
+@pytest.mark.parametrize(("used", "rule"), [(40.0, "WorkloadImbalance"), (0.7, "SOLBottleneck")])
+def test_an_imbalance_of_a_unit_that_is_hardly_used_costs_nothing(used, rule):
+    imbalance = (0, "WorkloadImbalance", "L2 Slices Workload Imbalance", 8.0, "global")
+    bottleneck = (0, "SOLBottleneck", "Latency Issue", float("nan"), "")
+    says = "One or more L2 Slices have a much higher number of active cycles than the average."
+    metrics = {"lts__throughput.avg.pct_of_peak_sustained_elapsed": used}
+    assert run([9.0], imbalance, bottleneck, says=says, metrics=metrics).kernels.rule == rule
+
+
+def test_rules_without_a_title_are_told_apart_by_what_they_say():
+    rules = [(at, "Occupancy", "", 50.0, "global") for at in range(3)]
+    says = ["9 warps, by registers", "7 warps, by registers", "by shared memory"]
+    found = run([100.0] * 3, *rules, says=says).kernels
+    assert (found.launches, found.advice) == (2, "9 warps, by registers")
+
+
+def test_the_kernel_of_a_library_is_not_for_rewriting():
+    rule = (0, "TheoreticalOccupancy", "", 80.0, "global")
+    found = run([9.0], rule, says="So it is.", name="void gemvx::kernel<int>(int)").kernels
+    assert found.advice.startswith("So it is. The kernel is one of cuBLAS: change what it is given")
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,7 @@ def test_tensor_cores_are_told_by_parts_of_the_name(kernel, tensorboard, later):
             "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, float>(int)",
             "gemvx::kernel<int, float>",
         ),
+        ("enable_if<!T7, void>::type kernel<int, __half>(T13)", "kernel<int, __half>"),
         (
             "void at::native::vectorized_kernel<(int)4, at::native::FillFunctor<float>>(int)",
             "vectorized_kernel<4, FillFunctor<float>>",

@@ -19,6 +19,8 @@ DRAM = tuple(
     f"{unit}_throughput.avg.pct_of_peak_sustained_elapsed" for unit in ("gpu__dram", "dram_")
 )
 """How near DRAM comes to its peak, in percent, as newer and older versions call it."""
+L2 = "lts__throughput.avg.pct_of_peak_sustained_elapsed"
+"""The same of the second cache, for which all versions have one name."""
 
 NOTHING = Result.abstain("counters of kernels", "Nsight Compute measured no kernel")
 

@@ -27,7 +27,7 @@ def convert(raw: Raw, out: Path) -> Converted:
     unnamed = sum(not launch.name for launch in launches)
     notes = [agreeing(unnamed, "{} measured launch[es] [has|have] no name.")] if unnamed else []
     if report_or_page.is_cut_off(raw.path):
-        notes.append("The page is cut off: metrics of its last launch, or launches, are missing.")
+        notes.append("The file is cut off: metrics of its last launch, or launches, are missing.")
     notes += report_or_page.faults(raw.path, launches)
     made = tables(launches, rank=raw.rank, repeat=raw.repeat)
     return Converted(tables=made, notes=tuple(notes))

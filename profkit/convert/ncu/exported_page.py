@@ -33,6 +33,13 @@ _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)
 _NOTHING = frozenset({"", "no data", "n/a", "N/A", "nan", "(!) n/a", "(!) nan"})
 _MOST_BYTES = 512 << 20
 _MOST_DIGITS = 9
+_TITLES = {
+    "are well-balanced": "Balanced Throughput",
+    "too small to fill": "Small Grid",
+    "low compute throughput and memory bandwidth": "Latency Issue",
+    "utilizing greater than": "High Throughput",
+}
+"""Titles in reports, which pages leave out, by words of the rule on what limits a kernel."""
 _KINDS = {"OPT": "optimisation", "WRN": "warning", "ERR": "error"}
 
 Row = Mapping[str, str]
@@ -203,13 +210,14 @@ def _advice(rows: Iterable[Row]) -> Iterator[Advice]:
         if not row.get("Rule Name"):
             continue
         gain = row.get("Estimated Speedup", "").replace(",", "")
+        message = row.get("Rule Description", "").strip()
         # Such rows name the section as the tool identifies it.
         yield Advice(
             section=row.get("Section Name", ""),
             rule=row["Rule Name"],
             kind=_KINDS.get(row.get("Rule Type", ""), "information"),
-            title="",
-            message=row.get("Rule Description", "").strip(),
+            title=next((title for words, title in _TITLES.items() if words in message), ""),
+            message=message,
             speedup_percent=float(gain) if _NUMBER.fullmatch(gain) else None,
             speedup_scope=row.get("Estimated Speedup Type", ""),
         )

@@ -5,18 +5,19 @@ and must not take the conversion with it.
 """
 
 import importlib.metadata
+import os
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import msgspec
 
 from profkit.convert.ncu.launches import Launch
+from profkit.convert.ncu.report_blocks import cut_behind
 from profkit.core.errors import InputError
-
-MAGIC = b"NVR\0"
-"""How every report begins."""
 
 UNREADABLE = 3
 """Exit status of the process that reads when there is nothing that it could read."""
@@ -26,7 +27,27 @@ _TIMEOUT_S = 1800
 
 
 def read(path: Path) -> list[Launch]:
-    """Return the launches in the report at `path`; raises `InputError` with the reason."""
+    """Return the launches in the report at `path`; raises `InputError` with the reason.
+
+    Of one that is cut off, these are the launches that are there as a whole: the reader takes what
+    is there of the last one for all of it.
+    """
+    if (whole := cut_behind(path)) is None:
+        return _launches(path)
+    with NamedTemporaryFile(suffix=path.suffix) as part:
+        shutil.copyfile(path, part.name)
+        os.truncate(part.name, whole)
+        try:
+            return _launches(Path(part.name))
+        except InputError:
+            raise InputError(
+                f"{path}: it is cut off before the end of its first launch",
+                hint="copy it again, or measure again: see whether the disk is full",
+            ) from None
+
+
+def _launches(path: Path) -> list[Launch]:
+    """Return what NVIDIA's reader finds in the report at `path`."""
     command = [sys.executable, "-m", _READER, str(path.resolve())]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT_S, check=False)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from profkit.convert.ncu import exported_page, page_faults, report
 from profkit.convert.ncu.launches import Launch
+from profkit.convert.ncu.report_blocks import MAGIC, cut_behind
 from profkit.core.errors import InputError
 
 _HINT = "give a report (.ncu-rep), or a page that `ncu --csv --page raw` or `details` printed"
@@ -20,8 +21,10 @@ def read(path: Path) -> list[Launch]:
 
 
 def is_cut_off(path: Path) -> bool:
-    """Say whether `path` is a page that ends within a value; the reader refuses such reports."""
-    return not _is_report(path) and exported_page.is_cut_off(path)
+    """Say whether `path` ends within a launch, or on a page before all that is said of it."""
+    if _is_report(path):
+        return cut_behind(path) is not None
+    return exported_page.is_cut_off(path)
 
 
 def faults(path: Path, launches: Sequence[Launch]) -> list[str]:
@@ -38,12 +41,12 @@ def stated_rank(path: Path) -> int:
 
 def _is_report(path: Path) -> bool:
     with path.open("rb") as file:
-        start = file.read(len(report.MAGIC))
+        start = file.read(len(MAGIC))
     if not start:
         raise InputError(
             f"{path}: the file is empty",
             hint="ncu writes it at the end: it was killed, or measured no kernel; see its log",
         )
-    if start != report.MAGIC and not exported_page.is_page(path):
+    if start != MAGIC and not exported_page.is_page(path):
         raise InputError(f"{path}: neither a report nor a page of Nsight Compute", hint=_HINT)
-    return start == report.MAGIC
+    return start == MAGIC

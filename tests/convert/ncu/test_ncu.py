@@ -11,7 +11,7 @@ import pytest
 
 from profkit.convert.__main__ import main
 from profkit.convert.base import Raw
-from profkit.convert.ncu import convert, report, report_or_page
+from profkit.convert.ncu import convert, report, report_blocks, report_or_page
 from profkit.convert.ncu.launches import plain
 from profkit.convert.ncu.units import base_unit
 from profkit.core.errors import InputError
@@ -256,7 +256,7 @@ def test_half_a_value_is_none_and_a_page_that_ends_in_it_is_cut_off(tmp_path):
         ("g", "gpu__time_duration.sum", 9200.0),
     ]
     assert [note.partition(":")[0] for note in made.notes] == [
-        "The page is cut off",
+        "The file is cut off",
         "1 metric is not known of every launch",
     ]
 
@@ -449,9 +449,9 @@ def test_tables_have_their_schemas_and_number_launches(real_data, tmp_path):
 
 BROKEN = {
     "empty": (lambda _: b"", "the file is empty"),
-    "cut off": (lambda data: data[:50_000], "damaged, cut off, or newer"),
+    "cut off": (lambda data: data[:50_000], "cut off before the end of its first launch"),
     "beheaded": (lambda data: b"NVR\0" + data[40_000:], "damaged, cut off, or newer"),
-    "without kernels": (lambda data: data[:16], "no kernel was measured"),
+    "without kernels": (lambda data: data[:10], "no kernel was measured"),
     "something else": (lambda _: b"hello " * 100, "neither a report nor a page"),
 }
 
@@ -464,6 +464,36 @@ def test_a_broken_report_is_named_with_what_to_do(real_data, tmp_path, what):
     with pytest.raises(InputError, match=message) as caught:
         report_or_page.read(path)
     assert "hint" in str(caught.value)
+
+
+@pytest.mark.parametrize("kept", [100_000, 103_000])
+def test_of_a_report_that_is_cut_off_the_whole_launches_are_kept(real_data, tmp_path, kept):
+    source = real_data / "ncu" / "rtx2080ti_2022.3.ncu-rep"
+    path = tmp_path / f"{LABEL}.ncu-rep"
+    path.write_bytes(source.read_bytes()[:kept])
+    whole = report_or_page.read(source)
+    assert report_or_page.read(path) == whole[:1]
+    assert (report_or_page.is_cut_off(path), report_or_page.is_cut_off(source)) == (True, False)
+    made = convert.run(Raw(path=path, label=LABEL, rank=1, repeat=0), tmp_path)
+    assert made.notes[0].startswith("The file is cut off")
+
+
+@pytest.mark.parametrize(
+    ("of_block", "is_cut"),
+    [
+        (b"\x04\0\0\0\x08\x01\x28\x04abcd", False),
+        (b"\x04\0\0\0\x08\x01\x28\x05abcd", True),
+        (b"\x07\0\0\0\x08\x01\x12\x01x\x28\x04abcd", False),  # behind a text
+        (b"\x09\0\0\0\x08\x01\x28\x04abcd", True),  # within its header
+        (b"\x04\0\0\0\x0b\x01\x28\x05abcd", False),  # of a later form: for the reader
+        (b"\x04\0\0\0\x08\x01\x2d\x05abcd", False),
+        (b"\x02\0\0\0\x08\xff", False),
+    ],
+)
+def test_a_report_ends_with_its_last_block(tmp_path, of_block, is_cut):
+    path = tmp_path / "x.ncu-rep"
+    path.write_bytes(b"NVR\0\x02\0\0\0\x08\x07" + of_block)
+    assert report_blocks.cut_behind(path) == (10 if is_cut else None)
 
 
 def test_a_reader_that_crashes_takes_nothing_with_it(real_data, tmp_path, monkeypatch):
@@ -480,6 +510,18 @@ def test_a_page_without_launches_says_so(real_data, tmp_path):
     path.write_text("\n".join(text.splitlines()[:2]) + "\n")
     with pytest.raises(InputError, match="holds no launch"):
         report_or_page.read(path)
+
+
+@pytest.mark.parametrize("gpu", ["a10g_2023.1", "rtx2080ti_2022.3"])
+def test_pages_have_the_titles_of_reports_for_what_limits_a_kernel(real_data, gpu):
+    of_report, of_page = (
+        [
+            [advice.title for advice in launch.advice if advice.rule == "SOLBottleneck"]
+            for launch in report_or_page.read(real_data / "ncu" / f"{gpu}.{kind}")
+        ]
+        for kind in ("ncu-rep", "details.csv")
+    )
+    assert of_page == of_report
 
 
 def test_it_is_what_import_knows_as_ncu():
@@ -501,7 +543,7 @@ def test_a_damaged_report_is_noted_and_the_rest_is_converted(real_data, tmp_path
     notes = json.loads((tables / "convert.json").read_text())["notes"]
     (note,) = [note for note in notes if note["text"].startswith("Not read:")]
     assert note["file"] == f"rep0/{LABEL}.ncu-rep"
-    assert "damaged, cut off, or newer" in note["text"]
+    assert "cut off before the end of its first launch" in note["text"]
     # Two reports of one rank: the numbers of launches count on.
     for name in ("measured_kernels", "kernel_metrics"):
         rows = pq.read_table(tables / f"{name}.parquet").to_pandas()
