@@ -93,3 +93,17 @@ def not_started(cause: Cause) -> str:
         )
     find = "ind what the stream waits for, an event of another stream or work from before."
     return f"The CPU is blocked in {call} meanwhile: f{find}" if call else f"F{find}"
+
+
+def migrated(cause: Cause) -> str:
+    """Return the advice on pages that move when they are touched, by where they are needed."""
+    if cause.id.endswith("toH"):
+        return (
+            "Prefetch it to the CPU before it is read there (`cudaMemPrefetchAsync` to "
+            "`cudaCpuDeviceId`), or copy all that is needed at once: the CPU stops at each missing "
+            "page."
+        )
+    return (
+        "Prefetch it to the GPU before the kernels that use it (`cudaMemPrefetchAsync`), or keep "
+        "it there: they stop at each missing page."
+    )

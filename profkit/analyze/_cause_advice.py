@@ -4,7 +4,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from profkit.analyze._blocked_advice import at_place, blocked, not_started, not_started_title
+from profkit.analyze._blocked_advice import (
+    at_place,
+    blocked,
+    migrated,
+    not_started,
+    not_started_title,
+)
 from profkit.analyze._communication_advice import less_communication
 from profkit.analyze._late_advice import MUTUAL, late_advice, late_title
 from profkit.analyze.division.details import (
@@ -271,11 +277,18 @@ _RULES = (
         source=_TUNING,
     ),
     _Rule(
-        cause=re.compile(r"exposed_copies\.UVM .*$"),
+        cause=re.compile(r"exposed_copies\.UVM [^ ]*$"),
         title="Page migrations of managed memory",
+        advice=migrated,
+        least=0.03,
+        source=_MANAGED,
+    ),
+    _Rule(
+        cause=re.compile(r"exposed_copies\.UVM prefetch .*$"),
+        title="Prefetched memory that nothing hides",
         advice=lambda _: (
-            "Prefetch it to where it is used next (`cudaMemPrefetchAsync`), or keep it on the GPU "
-            "and copy all that the CPU needs at once: each missing page stops the GPU or the CPU."
+            "Prefetch it earlier, on another stream than the kernels before, or keep it where it "
+            "is: those that need it wait until all of it has come."
         ),
         least=0.03,
         source=_MANAGED,

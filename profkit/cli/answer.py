@@ -59,7 +59,7 @@ def answer(run: RunFolder) -> Iterator[str]:
         results = {name: one.result for name, one in documents.items()}
         yield from (line for one in documents.values() for line in _metrics(one))
     if "verdict" in results and (damage := _unreadable(results["verdict"])):
-        yield f"Not known: the verdict, as {damage}"
+        yield f"Not known: the verdict, because {damage}"
     numbers = [line for name, one in results.items() for line in _numbers(name, one)]
     yield from numbers
     found = [finding for one in results.values() for finding in one.findings]
@@ -69,7 +69,7 @@ def answer(run: RunFolder) -> Iterator[str]:
         judged = [documents[name].result for name in reasons if name in documents]
         unknown = [abstention for one in judged for abstention in one.abstentions]
         for one in unknown[:1]:
-            yield f"Not known: {one.what}, as {_not_captured(run) or one.reason}."
+            yield f"Not known: {one.what}, because {_not_captured(run) or one.reason}."
     for finding in sorted(found, key=lambda one: _SEVERITIES.index(one.severity))[:_FINDINGS]:
         yield f"  {finding.severity}: {finding.message}"
         if finding.advice:

@@ -196,6 +196,9 @@ def test_pages_that_move_when_they_are_touched_are_no_copies_that_a_call_makes()
     }
     found = divided(**rows)
     assert times(found)["exposed_copies.UVM DtoH"] == 60 + 10
+    for migration in migrations:
+        migration["copy_kind"] = "UVM prefetch DtoH"
+    assert times(divided(**rows))["exposed_copies.UVM prefetch DtoH"] == 30
     assert "launches" not in {row["check"] for row in found.tables["trust"].records()}
 
 
@@ -1641,7 +1644,7 @@ def test_where_all_kernels_are_misplaced_and_no_operator_is_there_nothing_is_div
 
 @pytest.mark.parametrize(
     ("name", "says"),
-    [("cudaLaunchKernel", "GPU work was launched"), ("cudaGetDevice", "neither operators")],
+    [("cudaLaunchKernel", "GPU work was launched"), ("cudaGetDevice", "no operator and no kernel")],
 )
 def test_where_nothing_but_calls_was_recorded_it_is_said_whether_there_was_work(name, says):
     found = divided(runtime_calls=[call(1, 300, 310) | {"name": name}])

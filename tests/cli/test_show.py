@@ -302,7 +302,7 @@ def test_a_verdict_that_cannot_be_read_is_said(run, capsys):
     (run / "analyze/verdict.json").write_text("garbage")
     assert main(["show"]) == 0
     shown = capsys.readouterr().out
-    assert "Not known: the verdict, as " in shown
+    assert "Not known: the verdict, because " in shown
     assert "verdict.json: not a result" in shown
 
 
@@ -351,7 +351,7 @@ def test_a_report_of_nsys_without_kernels_names_its_longest_call_and_what_is_mis
     assert main(["show", "copies"]) == 0
     assert capsys.readouterr().out.splitlines()[1:3] == [
         "  Most time in a call of CUDA: cudaMemcpy, 299 ms",
-        "Not known: the verdict, as no kernel was recorded.",
+        "Not known: the verdict, because no kernel was recorded.",
     ]
 
 
@@ -362,7 +362,7 @@ def test_where_nothing_was_found_the_reason_is_said(folder, capsys):
         document(measured, name, abstentions=(missing,))
     assert main(["show", "kernels"]) == 0
     said = capsys.readouterr().out.splitlines()[1]
-    assert said == "Not known: what kernel_verdict says, as too little was collected."
+    assert said == "Not known: what kernel_verdict says, because too little was collected."
     skipped = {"status": "skipped", "reason": "interrupted before it began", "tool": "nsys"}
     record = json.loads((measured / "capture/baseline/rep0/capture.json").read_bytes())
     path = measured / "capture/nsys/rep0/capture.json"
@@ -371,7 +371,7 @@ def test_where_nothing_was_found_the_reason_is_said(folder, capsys):
     assert main(["show", "kernels"]) == 0
     said = capsys.readouterr().out.splitlines()[1]
     why = "nsys did not capture: interrupted before it began"
-    assert said == f"Not known: what kernel_verdict says, as {why}."
+    assert said == f"Not known: what kernel_verdict says, because {why}."
 
 
 @pytest.mark.parametrize(

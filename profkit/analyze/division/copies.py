@@ -8,7 +8,9 @@ from profkit.analyze.shared import calltree
 from profkit.analyze.shared.glob_match import matching, texts
 
 MIGRATIONS = "UVM "
-"""How the directions begin of pages of managed memory, which move when they are touched."""
+"""How the directions begin of pages of managed memory, which move without a call that copies."""
+PREFETCHED = "UVM prefetch "
+"""The same of pages that a program asks for; others move when they are touched."""
 
 _LEAST_BYTES = 1 << 20
 _SHARDED = ("*FSDP::*", "*FullyShardedDataParallel*")

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from profkit.analyze._gaps import Gaps, gaps, with_edges
 from profkit.analyze.division import cpu_threads
 from profkit.analyze.division.communicated import connecting, on_gpu
-from profkit.analyze.division.copies import MIGRATIONS
+from profkit.analyze.division.copies import MIGRATIONS, PREFETCHED
 from profkit.analyze.division.late_launches import covered_by_launching
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.recorded_rank import RecordedRank
@@ -33,7 +33,8 @@ def divide(rank: RecordedRank) -> Partition:
     time.take(COMPUTING, spans[kind == "compute"])
     _divide_communication(rank, time, on_gpu(rank))
     for name, rows in _copies(rank).items():
-        moved = _without_faults(spans[rows]) if name.startswith(MIGRATIONS) else spans[rows]
+        is_by_fault = name.startswith(MIGRATIONS) and not name.startswith(PREFETCHED)
+        moved = _without_faults(spans[rows]) if is_by_fault else spans[rows]
         time.take(f"exposed_copies.{name}", moved)
     time.take("exposed_sets", spans[kind == "set"])
     _divide_idle(rank, time)

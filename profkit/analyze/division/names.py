@@ -32,6 +32,8 @@ _TITLES = {
     "not_recorded": "Not recorded",
     "UVM HtoD": "Managed memory migrated to the GPU",
     "UVM DtoH": "Managed memory migrated to the CPU",
+    "UVM prefetch HtoD": "Managed memory prefetched to the GPU",
+    "UVM prefetch DtoH": "Managed memory prefetched to the CPU",
     "waiting": "Waiting for other ranks",
     "transfer": "Transfer",
     "waiting_or_transfer": "Waiting or transfer",

@@ -18,8 +18,8 @@ MAY_HAVE_WORKED = "There is a GPU, and no work of it was recorded."
 OF_APPLE = "Apple's GPU (MPS) worked, and torch.profiler does not record it."
 
 _NOTHING = (
-    "neither operators nor kernels were recorded: start the profiler in the process that works,"
-    " before the work, and stop it after"
+    "no operator and no kernel was recorded: see the notes, and start the profiler in the process"
+    " that works, before the work, and stop it after"
 )
 _ASKED = (
     "GPU work was launched, and neither that work nor operators were recorded: see the diagnostics"

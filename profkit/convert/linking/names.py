@@ -34,7 +34,7 @@ _LAUNCHING = re.compile(
     r"(?:cuda|cu|hip)(?:(?:Ext)?(?:Module)?Launch(?:Cooperative)?Kernel|Memcpy|Memset)",
     re.IGNORECASE,
 )
-_COPY_KIND = re.compile(r"(\bUVM )?\b([HDPM])(?:to|2)([HDPM])\b")
+_COPY_KIND = re.compile(r"(\bUVM (?:prefetch )?)?\b([HDPM])(?:to|2)([HDPM])\b")
 
 
 def names_communication(kernel: str) -> bool:
@@ -79,7 +79,8 @@ def is_communicating_call(op: str) -> bool:
 def copy_direction(text: str) -> str:
     """Return the direction in a name such as ``Memcpy HtoD (...)``; "" for none.
 
-    XPUs write ``M2D``: M is CPU memory that SYCL did not allocate.
+    Of managed memory it begins with ``UVM``. XPUs write ``M2D``: M is CPU memory that SYCL did not
+    allocate.
     """
     found = _COPY_KIND.search(text)
     managed, *ends = found.groups("") if found else ("",)

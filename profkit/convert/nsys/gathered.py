@@ -4,6 +4,7 @@ So one linker serves both: launches, steps, operators and modules are tied toget
 for both recorders.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +14,10 @@ from numpy.typing import NDArray
 from profkit.convert.columns.numbering import Column
 from profkit.convert.linking.gathered import ANNOTATION, COPY, KERNEL, OPERATOR, SET, Gathered
 from profkit.convert.nsys.names import (
-    COPY_DIRECTIONS,
     LIBRARIES,
     MEMORY_KINDS,
     SYNCHRONISATIONS,
+    direction,
     frame,
     function,
     nvtx_range,
@@ -142,10 +143,11 @@ class Rows:
         names = ["start", "end", "deviceId", "streamId", "correlationId", "graphId", "graphNodeId"]
         names += ["demangledName", "shortName", "registersPerThread", "bytes", "copyKind"]
         names += ["srcKind", "dstKind", "memKind", "staticSharedMemory", "dynamicSharedMemory"]
+        names += ["migrationCause"]
         names += [f"{what}{axis}" for what in ("grid", "block") for axis in "XYZ"]
         rows = self._own(table, *names)
         naming = {KERNEL: self._kernel_names, COPY: self._copy_names, SET: self._set_names}
-        directions = [COPY_DIRECTIONS.get(number, "") for number in rows["copyKind"].tolist()]
+        directions = [direction(*one) for one in _kinds_of_copies(rows)]
         if kind == COPY:
             blank = directions.count("")
             self.report.faults.note(
@@ -197,11 +199,11 @@ class Rows:
     def _copy_names(self, rows: dict[str, Ints]) -> list[str]:
         """Return names as PyTorch's traces have them: ``Memcpy HtoD (Pinned -> Device)``."""
         kinds = self._memory_kinds()
-        columns = [rows[name].tolist() for name in ("copyKind", "srcKind", "dstKind")]
+        ends = (rows[name].tolist() for name in ("srcKind", "dstKind"))
         return [
-            f"Memcpy {COPY_DIRECTIONS.get(kind, '')}".rstrip()
+            f"Memcpy {direction(*kind)}".rstrip()
             + f" ({kinds.get(source, 'Unknown')} -> {kinds.get(target, 'Unknown')})"
-            for kind, source, target in zip(*columns, strict=True)
+            for kind, source, target in zip(_kinds_of_copies(rows), *ends, strict=True)
         ]
 
     def _set_names(self, rows: dict[str, Ints]) -> list[str]:
@@ -252,6 +254,11 @@ class Rows:
                 "reserved_bytes": reserved,
             },
         )
+
+
+def _kinds_of_copies(rows: dict[str, Ints]) -> Iterator[tuple[int, int]]:
+    """Return the kind of each copy, and why its pages moved where they did by themselves."""
+    return zip(rows["copyKind"].tolist(), rows["migrationCause"].tolist(), strict=True)
 
 
 def _work_columns(rows: dict[str, Ints], kind: int) -> dict[str, Column]:

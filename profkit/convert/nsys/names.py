@@ -26,6 +26,21 @@ COPY_DIRECTIONS = {
 
 UVM is managed memory, whose pages move to where they are used: no call copies them."""
 
+ASKED_FOR = 1
+"""CUPTI's number for pages that move since the program asked for it, and not since they are used.
+"""
+
+
+def direction(kind: int, cause: int) -> str:
+    """Return the direction of a copy of this kind, "" if unknown; `cause` is that of a migration.
+
+    Pages of managed memory that the program asked for are prefetched.
+    """
+    known = COPY_DIRECTIONS.get(kind, "")
+    is_asked_for = cause == ASKED_FOR and known.startswith("UVM ")
+    return known.replace("UVM ", "UVM prefetch ") if is_asked_for else known
+
+
 MEMORY_KINDS = {
     0: "Pageable",
     1: "Pinned",

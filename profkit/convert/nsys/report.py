@@ -12,7 +12,7 @@ from profkit.convert.columns.values import LATEST_NS
 from profkit.convert.nsys.faults import Faults
 from profkit.convert.nsys.store import Ints, Store
 from profkit.core.errors import InputError
-from profkit.core.formatting import agreeing
+from profkit.core.formatting import agreeing, shortened
 
 KNOWN_SCHEMA = 3
 """Newest generation of the export's layout that was seen; later ones are read all the same."""
@@ -26,6 +26,12 @@ _OF_PYTORCH = re.compile(
 )
 _ASKING = tuple(f"cu{da}{what}" for da in ("da", "") for what in ("Launch", "Memcpy", "Memset"))
 """How calls begin that ask a GPU for work."""
+
+_WARNINGS = (2, 3)
+"""Severity of warnings and errors among what nsys says of a recording."""
+_OF_CUDA = re.compile(r"CUDA|CUPTI|\bGPU")
+_TOO_NEW = re.compile(r"driver version .* is not supported")
+_LONGEST, _MOST_QUOTED = 200, 3
 
 _LOW = (1 << 24) - 1
 _MOST_PROCESSES = 1_000
@@ -192,6 +198,7 @@ class Report:
             elif len(calls):
                 why = "CUDA was traced, and either no GPU was used or the report was cut short"
             self.notes.append(f"The report holds no kernel, copy or set: {why}.")
+            self.notes.extend(self._said_of_cuda())
         if (works or asks) and self.strings and not any(map(_is_of_pytorch, self.strings.values())):
             self.notes.append("PyTorch was not found in the report: advice on it is left out.")
         self._check_launches(calls)
@@ -208,6 +215,22 @@ class Report:
                 f"{count} Python stacks were sampled, which nsys shows in its window and does not"
                 " export: for those in this report sample with +tool=py_spy."
             )
+
+    def _said_of_cuda(self) -> list[str]:
+        """Return what nsys itself says of why it recorded no work of a GPU, a sentence at most."""
+        table = "DIAGNOSTIC_EVENT"
+        severity = self.store.ints(table, ["severity"])["severity"].tolist()
+        texts = self.store.texts(table, "text")
+        said = [
+            shortened(" ".join(text.split()), _LONGEST)
+            for grade, text in zip(severity, texts, strict=True)
+            if grade in _WARNINGS and _OF_CUDA.search(text) and not text.endswith("?")
+        ]
+        if not said:
+            return []
+        quoted = "; ".join(dict.fromkeys(said[:_MOST_QUOTED]))
+        newer = ": record with a newer nsys" if _TOO_NEW.search(quoted) else ""
+        return [f"nsys says of CUDA: {quoted.rstrip('.')}{newer}."]
 
     def _check_launches(self, calls: Ints) -> None:
         """Note it if no work on devices can be tied to the call that launched it.

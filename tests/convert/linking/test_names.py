@@ -74,6 +74,7 @@ def test_compute_is_not_communication(kernel):
         ("Memcpy D2M (DEVICE -> MEMORY(Unknown))", "DtoH"),
         ("Memcpy S2D (SHARED -> DEVICE)", ""),
         ("Memcpy UVM DtoH (Device -> Pageable)", "UVM DtoH"),
+        ("Memcpy UVM prefetch HtoD (Pageable -> Device)", "UVM prefetch HtoD"),
     ],
 )
 def test_copies_name_their_direction(name, direction):

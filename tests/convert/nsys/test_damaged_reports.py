@@ -93,6 +93,32 @@ def test_an_empty_report_gives_empty_tables(report, tmp_path):
     assert notes == ["The report holds no kernel, copy or set: CUDA was not recorded."]
 
 
+TOO_NEW = (
+    "Installed CUDA driver version (13.1) is not supported by this build of Nsight Systems. CUDA"
+    " trace will be collected using libraries for driver version 12.8"
+)
+INVALID = "ActivityFlushAll returned 2: CUPTI_ERROR_INVALID_DEVICE"
+
+
+@pytest.mark.parametrize(
+    ("said", "quoted"),
+    [
+        ([(2, TOO_NEW), (3, INVALID)], f"{TOO_NEW}; {INVALID}: record with a newer nsys."),
+        ([(3, INVALID.replace(": ", ":\n ")), (3, INVALID)], f"{INVALID}."),
+        ([(3, "CUDA " + "x" * 900)], f"CUDA {'x' * 192}."),
+        ([(1, INVALID), (2, "No CUDA events collected. Does the process use CUDA?")], ""),
+        ([(2, "Unable to collect CPU kernel samples.")], ""),
+    ],
+)
+def test_where_cuda_was_not_recorded_nsys_says_why(report, tmp_path, said, quoted):
+    path = report()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE DIAGNOSTIC_EVENT (severity INTEGER, text TEXT)")
+        connection.executemany("INSERT INTO DIAGNOSTIC_EVENT VALUES (?, ?)", said)
+    _, notes = frames(path, tmp_path)
+    assert notes[1:] == ([f"nsys says of CUDA: {quoted}"] if quoted else [])
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [

@@ -264,6 +264,25 @@ def test_pages_of_managed_memory_that_move_are_told_from_copies(report, tmp_path
     assert not any("contradict" in note for note in notes)
 
 
+@pytest.mark.parametrize(
+    ("kind", "cause", "direction"),
+    [
+        *((11, 1, "UVM prefetch HtoD"), (12, 1, "UVM prefetch DtoH"), (12, 2, "UVM DtoH")),
+        *((11, 3, "UVM HtoD"), (11, 0, "UVM HtoD"), (1, 1, "HtoD")),
+    ],
+)
+def test_pages_that_the_program_asks_for_are_prefetched(report, tmp_path, kind, cause, direction):
+    copies = [(10, 20, 0, 7, 1, thread(PID, 0), 64, kind, 0, 2)]
+    path = report(nvtx=STEPS, CUPTI_ACTIVITY_KIND_MEMCPY=copies)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(
+            f"ALTER TABLE CUPTI_ACTIVITY_KIND_MEMCPY ADD migrationCause INT DEFAULT {cause}"
+        )
+    found, _ = frames(path, tmp_path)
+    assert found["kernels"]["copy_kind"].tolist() == [direction]
+    assert found["kernels"]["name"].iloc[0] == f"Memcpy {direction} (Pageable -> Device)"
+
+
 def test_pages_of_managed_memory_that_move_need_no_launch(report, tmp_path):
     pages = [(10 + n, 11 + n, 0, 7, n, thread(PID, 0), 64, 11, 0, 2) for n in range(60)]
     _, notes = frames(report(nvtx=STEPS, CUPTI_ACTIVITY_KIND_MEMCPY=pages), tmp_path)
