@@ -67,7 +67,8 @@ def unkept_run(paths: Sequence[Path]) -> Iterator[tuple[Path, str, list[Path]]]:
         ]
         parts = convert_files(tool, raws, opened, Path(scratch))
         used = join_tables(tool, parts, tables, {HOSTS: [_hosts(files)]})
-        notes = [{"file": part.raw.path.name, "text": t} for part in used for t in part.notes]
+        notes = [{"file": file.path.name, "text": file.unlike} for file in files if file.unlike]
+        notes += [{"file": part.raw.path.name, "text": t} for part in used for t in part.notes]
         left_out = (sentence.partition(": ") for file in files for sentence in file.left_out)
         notes += [{"file": name, "text": text} for name, _, text in left_out]
         record = JobRecord(provenance=NOTHING, notes=tuple(notes))

@@ -1,6 +1,7 @@
 """Files that a user brings along: which can be read, are the same, or belong to one run."""
 
 import os
+import re
 import stat
 import tempfile
 from collections import defaultdict
@@ -14,11 +15,13 @@ import pyarrow as pa
 from profkit.convert.base import Converter, Importable, Raw, Recorded, Rows
 from profkit.core.capture_record import read_capture, untouched_files
 from profkit.core.errors import InputError
+from profkit.core.formatting import counted
 
 _TOGETHER_NS, _AT_ONCE_NS = 60_000_000_000, 1_000_000_000
 """Ranks of one run record at the same time; the clocks of their hosts differ by less than this, and
 on one host they begin and end at about the same time."""
 
+_DIGITS = re.compile(r"\d+")
 _SMALL_BYTES = 64 << 10
 """A larger file holds something, or takes too long to be read twice."""
 _KINDS = (
@@ -100,6 +103,20 @@ def _rows(table: Rows, scratch: Path) -> int:
         return table(scratch / "table.parquet")
     parts = [table] if isinstance(table, pa.Table) else table
     return sum(part.num_rows for part in parts)
+
+
+def unlike(guessed: Sequence[Path]) -> str:
+    """Return why files that were given ranks may be of several runs, "" for names that are alike.
+
+    Names are alike if they differ in numbers alone.
+    """
+    if len({_DIGITS.sub("", file.name) for file in guessed}) <= 1:
+        return ""
+    others = counted(len(guessed) - 1, "other file")
+    return (
+        f"taken for a rank of one run together with {others}, as none states its rank: if they are"
+        " of several runs, give each alone"
+    )
 
 
 def related(

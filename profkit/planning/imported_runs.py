@@ -17,6 +17,7 @@ from typing import Any
 
 from profkit.capture.base import Rank
 from profkit.convert import converters
+from profkit.convert._other_formats import BYTES_LOOKED_AT, refused
 from profkit.convert.base import Importable
 from profkit.core.atomic_write import write_atomically
 from profkit.core.capture_record import state_of
@@ -24,19 +25,18 @@ from profkit.core.checksums import sha256
 from profkit.core.errors import InputError
 from profkit.core.sealed_json import sealed
 from profkit.planning.imported import RUNS
-from profkit.planning.imported_files import are_imported, equal_content, links, related, unusable
+from profkit.planning.imported_files import (
+    are_imported,
+    equal_content,
+    links,
+    related,
+    unlike,
+    unusable,
+)
 
 _RANK = re.compile(r"(?:rank|worker)[-_]?(\d{1,6})(?!\d)", re.IGNORECASE)
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
-_START_BYTES = 16
 _GZIP = b"\x1f\x8b"
-_PACKED = {
-    b"PK\x03\x04": ("a zip archive, as those of torch.save", "unzip"),
-    b"\x28\xb5\x2f\xfd": ("packed by zstd", "unzstd"),
-    b"\xfd7zXZ": ("packed by xz", "unxz"),
-    b"BZh": ("packed by bzip2", "bunzip2"),
-}
-"""What files are that begin so, and what unpacks them."""
 _MOST_TELLING = ("trace", "nsys", "ncu")
 """Kinds of files of which a folder of several is shown by the first."""
 _SPACE = b"\xef\xbb\xbf \t\r\n"
@@ -65,6 +65,9 @@ class ImportedFile:
     left_out: tuple[str, ...] = ()
     """Which files were left out beside it, and why: one sentence each."""
 
+    unlike: str = ""
+    """Why it may be of another run than the others; empty if nothing says so."""
+
 
 def import_kinds() -> dict[str, tuple[str, Importable]]:
     """Return the tool and the import rules of each kind of file that can be imported."""
@@ -88,7 +91,7 @@ def kind_of(path: Path) -> tuple[str, Importable]:
         return named[0]
     try:
         with path.open("rb") as file:
-            start = file.read(_START_BYTES)
+            start = file.read(BYTES_LOOKED_AT)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     is_packed = start.startswith(_GZIP)
@@ -103,27 +106,24 @@ def kind_of(path: Path) -> tuple[str, Importable]:
             with suppress(InputError):
                 kind.stated_rank(path)
                 return tool, kind
-    raise _of_no_kind(path, start)
+    raise _of_no_kind(path, inside)
 
 
 def _of_no_kind(path: Path, start: bytes) -> InputError:
     """Return what is wrong with a file of other bytes than profkit reads."""
-    for begun_with, (packed, unpacks) in _PACKED.items():
-        if start.startswith(begun_with):
-            return InputError(f"{path}: {packed}", hint=f"unpack it first: {unpacks}")
-    # Late: hardly any command meets one.
-    from tarfile import is_tarfile  # noqa: PLC0415
-
-    if is_tarfile(path):
-        return InputError(f"{path}: a tar archive", hint="unpack it first: tar xf")
-    words = ", ".join(import_kinds())
-    return InputError(f"{path}: none of the recordings that profkit reads: {words}")
+    if (error := refused(path, start)) is not None:
+        return error
+    names = ", ".join(pattern for _, kind in import_kinds().values() for pattern in kind.patterns)
+    return InputError(
+        f"{path}: none of the recordings that profkit reads",
+        hint=f"give one of torch.profiler, torch.cuda.memory, nsys or ncu: {names}",
+    )
 
 
 def _unpacked(path: Path) -> bytes:
     """Return the first bytes in a gzip file that are no space, none if it is damaged."""
     with suppress(OSError, EOFError, zlib.error), gzip.open(path) as file:
-        return file.read(_START_BYTES).lstrip(_SPACE)
+        return file.read(BYTES_LOOKED_AT).lstrip(_SPACE)
     return b""
 
 
@@ -173,6 +173,7 @@ def find(paths: Sequence[Path], kind: Importable) -> list[ImportedFile]:
             guessed=file in guessed,
             host=recorded[file].host if file in recorded else "",
             left_out=tuple(left_out) if file == files[0] else (),
+            unlike=unlike(guessed) if kind.recorded is None and file in guessed[:1] else "",
         )
         for file in files
     ]
@@ -369,6 +370,7 @@ def _record(
     now = datetime.now(UTC).isoformat(timespec="seconds")
     guessed = [file.path.name for file in files if file.guessed and len(files) > 1]
     warnings = [f"{name}: states no rank; it was given the next free one" for name in guessed]
+    warnings += [f"{file.path.name}: {file.unlike}" for file in files if file.unlike]
     warnings += [sentence for file in files for sentence in file.left_out]
     return {
         "schema_version": 1,

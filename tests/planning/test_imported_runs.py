@@ -100,6 +100,22 @@ def test_imported_files_lack_no_steps_of_a_harness(tmp_path, monkeypatch):
     assert json.loads((tmp_path / "tables/convert.json").read_bytes())["notes"] == []
 
 
+def test_files_of_unlike_names_without_a_rank_may_be_of_several_runs(tmp_path):
+    _, kind = import_kinds()["snapshot"]
+
+    def said(*names):
+        files = [tmp_path / name for name in names]
+        for file in files:
+            file.write_bytes(b"\x80\x04N.")
+        return [file.unlike for file in find(files, kind)]
+
+    assert said("dump9.pickle", "dump10.pickle") == ["", ""]
+    assert said("rank0_before.pickle", "rank1_after.pickle") == ["", ""]
+    first, *others = said("before.pickle", "after.pickle", "later.pickle")
+    assert first.startswith("taken for a rank of one run together with 2 other files")
+    assert others == ["", ""]
+
+
 def test_ranks_are_guessed_in_the_order_of_the_numbers_in_names(tmp_path):
     for name in ("report.10.json", "report.9.json", "report.json"):
         (tmp_path / name).write_text(trace())

@@ -5,6 +5,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from profkit.convert._other_formats import refused
 from profkit.convert._unpacked import refuse_bomb
 from profkit.core.errors import InputError
 
@@ -16,8 +17,6 @@ _READ_GZIP_BYTES = 16 << 10
 
 _OTHERS = (
     (b"\x80", "a Python pickle", "give a memory snapshot by itself, as `profkit show FILE`"),
-    (b"PK\x03\x04", "a ZIP archive", "unpack it first"),
-    (b"\x28\xb5\x2f\xfd", "Zstandard data", "decompress it first: `zstd -d`"),
     (
         b"SQLite format 3",
         "an SQLite database",
@@ -100,6 +99,8 @@ def _refuse_others(path: Path, head: bytes) -> None:
             f"{path}: text in UTF-16 or UTF-32, which JSON in a file must not be",
             hint="convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW",
         )
+    if (error := refused(path, head)) is not None:
+        raise error
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     for magic, what, hint in _OTHERS:
         if head.startswith(magic):

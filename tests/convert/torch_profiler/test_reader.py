@@ -191,7 +191,7 @@ def test_text_that_is_not_utf8_is_replaced(trace):
         (gzip.compress(b"x" * 100, mtime=0)[:9], "the file is empty"),
         (b"\x80\x04\x95", "a Python pickle"),
         (b"SQLite format 3\x00", "an SQLite database"),
-        (b"PK\x03\x04", "a ZIP archive"),
+        (b"PK\x03\x04", "a zip archive"),
         (b"\x0a\x0bplugin", "neither JSON nor gzip"),
         (b"hello", "neither JSON nor gzip"),
         (b'{"nodes": []}', "JSON without `traceEvents`"),
