@@ -8,6 +8,7 @@ from profkit.analyze.shared.allocation_origins import BEFORE
 
 OF_ATTENTION = re.compile(r"softmax", re.IGNORECASE)
 OF_OPTIMIZER = re.compile(r"[\\/]optim|optimizer", re.IGNORECASE)
+OF_OWN_UPDATE = "temporaries of an optimizer of the program"
 OF_LOSS = re.compile(r"log_softmax|cross_entropy|logits", re.IGNORECASE)
 TUNING = "https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management"
 
@@ -46,7 +47,12 @@ REMEDIES = {
     ),
     OF_UPDATE: Remedy(
         "Create the optimizer with `fused=True`, or `foreach=False`: neither makes copies of many "
-        "parameters at once. In one of your own compute in place (`mul_`, `addcdiv_`).",
+        "parameters at once.",
+        "https://docs.pytorch.org/docs/stable/optim.html#algorithms",
+    ),
+    OF_OWN_UPDATE: Remedy(
+        "Compute the update in place (`mul_`, `addcdiv_`), or take an optimizer of `torch.optim` "
+        "with `fused=True`: neither makes copies of parameters.",
         "https://docs.pytorch.org/docs/stable/optim.html#algorithms",
     ),
     WITHOUT_GRADIENTS: Remedy(

@@ -17,6 +17,7 @@ from profkit.analyze._memory_remedies import (
     OF_ATTENTION,
     OF_LOSS,
     OF_OPTIMIZER,
+    OF_OWN_UPDATE,
     OTHER_ACTIVATIONS,
     REMEDIES,
     TUNING,
@@ -244,10 +245,10 @@ def _known_by_name(peak: _Peak) -> Iterator[tuple[int, str, Remedy]]:
         yield held, lines[0][0] if lines else "", said
     if not peak.is_training and by_name < _MUCH * (activations + cast):
         yield activations, peak.lines[0][0] if peak.lines else "", FORWARD_ONLY
-    updates = (line for line, _ in peak.lines if OF_OPTIMIZER.search(line))
+    update = next((line for line, _ in peak.lines if OF_OPTIMIZER.search(line)), "")
     copies = peak.contents.get(OF_UPDATE, 0)
-    said = _with_share(REMEDIES[OF_UPDATE], "Such copies", copies, peak)
-    yield copies, next(updates, ""), said
+    remedy = REMEDIES[OF_OWN_UPDATE if update else OF_UPDATE]
+    yield copies, update, _with_share(remedy, "Such copies", copies, peak)
     of_cast = CAST if peak.is_training else CAST_FORWARD
     yield cast, "", _with_share(of_cast, "Such copies", cast, peak)
 

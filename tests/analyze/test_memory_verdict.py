@@ -146,7 +146,9 @@ def test_copies_that_the_optimizer_makes_and_frees_are_to_be_left_out():
     assert found.advice.endswith("Such copies hold 16 % of the peak.")
     line = "step (/home/me/optimizer.py:78)"
     own = [one | {"line": line} for one in update]
-    assert verdict(snapshot([before, *own, block(1, 9)], 2000)).place == line
+    of_own = verdict(snapshot([before, *own, block(1, 9)], 2000))
+    assert of_own.place == line
+    assert of_own.advice.startswith("Compute the update in place")
 
 
 def test_copies_of_weights_are_held_without_gradients_as_well():
