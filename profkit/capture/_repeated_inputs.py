@@ -1,16 +1,21 @@
 """How often a model is called with the very tensors of the call before."""
 
+import ctypes
 import weakref
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from profkit import marks
 from profkit.capture._given_parts import parts
 
 if TYPE_CHECKING:
     import torch
 
 _MOST_CALLS = 64
+_PARTS, _PART_BYTES = 64, 1024
+"""What is looked at of a tensor without a version, where the CPU has it."""
 
 Weights = tuple[tuple[int, int], ...]
 Key = tuple[Any, ...]
@@ -23,6 +28,7 @@ class _Call:
     key: Key
     owners: tuple["weakref.ref[torch.Tensor]", ...]
     weights: Weights
+    step: int
 
     def is_as(self, before: "_Call") -> bool:
         """Say whether the same tensors were given, with the same values."""
@@ -37,8 +43,12 @@ class RepeatedInputs:
     """Counts calls of models by what they were given: no operator is called, nothing is kept."""
 
     calls: int = 0
-    again: int = 0
-    after: int = 0
+    counted: "Counter[tuple[int, str]]" = field(default_factory=Counter)
+    """Calls by the place of the call among those of its step, and what kind of call it is."""
+
+    place: tuple[int, int] = (-1, 0)
+    """Step of the last call, and how many calls it has."""
+
     last: "weakref.WeakKeyDictionary[torch.nn.Module, _Call]" = field(
         default_factory=weakref.WeakKeyDictionary
     )
@@ -60,24 +70,32 @@ class RepeatedInputs:
         weights = tuple((id(one), one._version) for one in called.parameters())  # noqa: SLF001
         values = [*parts(given)]
         tensors = [part for part in values if _is_plain(part)]
-        if not (weights and tensors) or any(map(torch.Tensor.is_inference, tensors)):
+        step, place = marks.steps_seen(), self.place
+        self.place = step, place[1] + 1 if step == place[0] else 1
+        if not (weights and tensors and all(map(_is_known, tensors))):
             return
         owners = [one if one._base is None else one._base for one in tensors]  # noqa: SLF001
         call = _Call(
             key=(torch.is_grad_enabled(), called.training, *map(_value, values)),
             owners=tuple(map(weakref.ref, owners)),
             weights=weights,
+            step=step,
         )
         self.calls += 1
-        before = self.last.get(called)
+        at, before = self.place[1] - 1, self.last.get(called)
+        kinds = ["calls"]
         if before and call.is_as(before):
-            self.again += before.weights == weights
-            self.after += before.weights != weights
+            kinds.append("again" if before.weights == weights else "after")
+            if before.weights == weights and before.step != step:
+                kinds.append("across")
+        self.counted.update((at, kind) for kind in kinds)
         self.last[called] = call
 
-    def counts(self) -> list[tuple[int, int, int]]:
-        """Return calls, those with the same weights and those with others, unless none was seen."""
-        return [(self.calls, self.again, self.after)] if self.calls else []
+    def counts(self) -> list[tuple[int, ...]]:
+        """Return a row for each place in a step that a call had, as `repeated_inputs` has them."""
+        places = sorted({place for place, _ in self.counted})
+        kinds = ("calls", "again", "across", "after")
+        return [(place, *(self.counted[place, kind] for kind in kinds)) for place in places]
 
 
 def _is_plain(part: object) -> "TypeGuard[torch.Tensor]":
@@ -94,4 +112,25 @@ def _value(part: object) -> object:
     if not _is_plain(part):
         return part if isinstance(part, int | float | str | bytes | None) else id(part)
     place = (part.storage_offset(), *part.stride()) if part.layout is torch.strided else ()
-    return (part._version, tuple(part.shape), part.dtype, part.requires_grad, *place)  # noqa: SLF001
+    version = _elements(part) if part.is_inference() else part._version  # noqa: SLF001
+    return (version, tuple(part.shape), part.dtype, part.requires_grad, *place)
+
+
+def _is_known(tensor: "torch.Tensor") -> bool:
+    """Tell whether it can be seen that a tensor has changed: those of inference have no version."""
+    import torch
+
+    if not tensor.is_inference():
+        return True
+    is_here = tensor.device.type == "cpu" and torch._C._has_storage(tensor)  # noqa: SLF001
+    return is_here and tensor.is_contiguous() and tensor.numel() > 0
+
+
+def _elements(tensor: "torch.Tensor") -> bytes:
+    """Return the memory of a tensor, evenly some of a large one, without calling an operator."""
+    begin, size = tensor.data_ptr(), tensor.numel() * tensor.element_size()
+    if size <= _PARTS * _PART_BYTES:
+        return ctypes.string_at(begin, size)
+    last = size - _PART_BYTES
+    starts = (begin + last * at // (_PARTS - 1) for at in range(_PARTS))
+    return b"".join(ctypes.string_at(start, _PART_BYTES) for start in starts)

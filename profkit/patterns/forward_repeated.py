@@ -13,7 +13,7 @@ _EACH = 0.45
 _FEWEST = 4
 """Calls with new tensors: of fewer, each step may be given the same ones."""
 
-_DRAWS = r"^aten::(?:native_dropout|_fused_dropout|(?:bernoulli|normal|uniform|randn?)\w*)$"
+DRAWS = r"^aten::(?:native_dropout|_fused_dropout|(?:bernoulli|normal|uniform|randn?)\w*)$"
 _FOR_METRICS = (
     "The model is called again with the tensors of the call before, and no gradient follows: take "
     "what it gave then, as for metrics."
@@ -47,7 +47,7 @@ def match(
     chosen = within(cpu_ops, passes[~trained] if is_idle else passes)
     if not is_idle:
         chosen |= equal(cpu_ops, "phase", "backward")
-        if again < _EACH * (calls - again) or (chosen & having(cpu_ops, _DRAWS)).any():
+        if again < _EACH * (calls - again) or (chosen & having(cpu_ops, DRAWS)).any():
             return None
     share = 1.0 if is_idle else again / calls
     return Match(

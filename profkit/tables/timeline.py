@@ -193,8 +193,10 @@ TABLES = {
     "repeated_inputs": table(
         "How often a model was given what it was given in the call before, in its first calls.",
         *WHERE,
+        ("place", INT, "Which of the calls of its step each is, from 0."),
         ("calls", INT, "Calls of models that are given a tensor."),
         ("again", INT, "Those with the tensors of the call before, and the same weights."),
+        ("across", INT, "Those of these that followed a call in an earlier step."),
         ("after", INT, "Those with the tensors of the call before, and other weights."),
     ),
     "sampled_steps": table(

@@ -62,7 +62,7 @@ class Sampled(msgspec.Struct):
     usage: _Usage | None = None
     inputs: list[tuple[int, int, int, int]] = []
     labels: list[tuple[int, int]] = []
-    repeated: list[tuple[int, int, int]] = []
+    repeated: list[tuple[int, int, int, int, int]] = []
 
     @property
     def own(self) -> list[Look]:

@@ -29,7 +29,7 @@ def test_samples_beside_a_trace_become_rows_from_the_root(tmp_path):
     usage = {"start_ns": 1, "end_ns": 30} | dict.fromkeys(counts, 2) | {"involuntary_switches": 4}
     content |= {"cpu_ns": [6, 9], "threads": [[8, 10, 1, 1]], "usage": usage}
     content |= {"queued_ns": [0, 3], "threads_queued_ns": [5]}
-    content |= {"inputs": [[4, 12, 9, 16]], "labels": [[48, 12]], "repeated": [[9, 3, 1]]}
+    content |= {"inputs": [[4, 12, 9, 16]], "labels": [[48, 12]], "repeated": [[0, 9, 3, 2, 1]]}
     path.write_text(json.dumps(content | {"pauses": [[11, 15]]}))
     of_worker = {"tid": 9, "stacks": stacks, "samples": [[4, 0], [5, 0], [6, 1]], "pauses": []}
     (tmp_path / "rank0_dp0_tp0_pp0.81.worker.json").write_text(json.dumps(of_worker))
@@ -54,7 +54,9 @@ def test_samples_beside_a_trace_become_rows_from_the_root(tmp_path):
             {"rank": 3, "repeat": 1, "rows": 4, "length": 12, "longest": 9, "padding": 16}
         ],
         "given_labels": [{"rank": 3, "repeat": 1, "labels": 48, "ignored": 12}],
-        "repeated_inputs": [{"rank": 3, "repeat": 1, "calls": 9, "again": 3, "after": 1}],
+        "repeated_inputs": [
+            {"rank": 3, "repeat": 1, "place": 0, "calls": 9, "again": 3, "across": 2, "after": 1}
+        ],
         "worker_samples": [
             {"rank": 3, "repeat": 1, "pid": 81, "looks": 2, "stack": ROOT},
             {"rank": 3, "repeat": 1, "pid": 81, "looks": 1, "stack": "a.py(3): main"},

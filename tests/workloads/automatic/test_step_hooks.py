@@ -568,6 +568,6 @@ def test_what_the_model_is_given_is_passed_on_and_read_without_an_operator():
         model(2.0, tokens=batch)
         model(2.0, tokens=batch)
     assert inputs.padded.found == [(2, 8, 8, 5)] * 2
-    assert inputs.repeated.counts() == [(2, 1, 0)]
+    assert inputs.repeated.counts() == [(0, 1, 0, 0, 0), (1, 1, 1, 0, 0)]
     names = [sorted(event.name for event in of.events()) for of in (hooked, alone)]
     assert names[0] == names[1]
