@@ -11,6 +11,14 @@ from profkit.patterns.forward_repeated import DRAWS
 _MOSTLY = 0.5
 _FEWEST = 4
 """Calls at a place in a step of which one can tell what most are given."""
+_FIRST_CALLS = 2
+"""Calls without one before: places of calls are known from the second step on."""
+
+_KEEP = "Call it once for each new input, before the loop, and keep what it gives."
+_KEEP_UNLESS_MEASURED = (
+    "Call it once, before the loop, and keep what it gives, unless one input stands for others "
+    "here, as in a benchmark."
+)
 
 
 @pattern(
@@ -29,6 +37,7 @@ def match(
     share = counts["across"] / counts["calls"]
     fresh = (counts["again"] + counts["after"]) / counts["calls"]
     repeated = share[share >= _MOSTLY]
+    changes = (counts["calls"] - counts["across"])[repeated.index]
     if repeated.empty or not (fresh < _MOSTLY).any():
         return None
     passes = cpu_ops[having(cpu_ops, "^forward$") & equal(cpu_ops, "kind", "annotation")]
@@ -46,7 +55,7 @@ def match(
     line = calling_line(cpu_ops["stack"][chosen].astype(str)) or place(cpu_ops, chosen)
     return Match(
         cause=cause(cpu_ops, chosen, kernels),
-        advice="Call it once for each new input, before the loop, and keep what it gives.",
+        advice=_KEEP if changes.max() > _FIRST_CALLS else _KEEP_UNLESS_MEASURED,
         gain_ns=gain_ns,
         place=line,
         confidence=Confidence.MEDIUM,

@@ -18,6 +18,7 @@ from tests.patterns.examples import (
     scalars_in_a_loop,
     short_kernels,
     unfused_attention,
+    unchanged_input,
     unfused_gelu,
     unused_gradients,
     weights_made_in_calls,
@@ -1349,3 +1350,10 @@ def test_servers_are_told_of_the_cuda_graphs_that_they_have(tables):
     given |= {name: [*given.get(name, []), *rows] for name, rows in tables.items()}
     (match,) = found(patterns()["short_kernels"], **given)
     assert match.advice.startswith("Let the server replay CUDA graphs, without `enforce_eager`")
+
+
+def test_one_input_that_never_changes_may_be_that_of_a_benchmark():
+    always = unchanged_input.OF_ENCODER | {"again": 31, "across": 31}
+    counts = {"repeated_inputs": [always, unchanged_input.OF_SAMPLER]}
+    (made,) = found(patterns()["unchanged_input"], **unchanged_input.FOUND | counts)
+    assert "as in a benchmark" in made.advice
