@@ -1,8 +1,8 @@
-"""How often a model is called with the very tensors of the call before."""
+"""How often a model is called with the very tensors of a call before."""
 
 import ctypes
 import weakref
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import torch
 
 _MOST_CALLS = 64
+_CALLS_BACK = 4
+"""Calls of a model with which one is compared: it may be given several things in turn."""
 _PARTS, _PART_BYTES = 64, 1024
 """What is looked at of a tensor without a version, where the CPU has it."""
 
@@ -49,7 +51,7 @@ class RepeatedInputs:
     place: tuple[int, int] = (-1, 0)
     """Step of the last call, and how many calls it has."""
 
-    last: "weakref.WeakKeyDictionary[torch.nn.Module, _Call]" = field(
+    last: "weakref.WeakKeyDictionary[torch.nn.Module, deque[_Call]]" = field(
         default_factory=weakref.WeakKeyDictionary
     )
 
@@ -82,14 +84,14 @@ class RepeatedInputs:
             step=step,
         )
         self.calls += 1
-        at, before = self.place[1] - 1, self.last.get(called)
+        before = self.last.setdefault(called, deque(maxlen=_CALLS_BACK))
         kinds = ["calls"]
-        if before and call.is_as(before):
-            kinds.append("again" if before.weights == weights else "after")
-            if before.weights == weights and before.step != step:
-                kinds.append("across")
-        self.counted.update((at, kind) for kind in kinds)
-        self.last[called] = call
+        if before and call.is_as(before[-1]):
+            kinds.append("again" if before[-1].weights == weights else "after")
+        if any(one.step != step and one.weights == weights and call.is_as(one) for one in before):
+            kinds.append("across")
+        self.counted.update((self.place[1] - 1, kind) for kind in kinds)
+        before.append(call)
 
     def counts(self) -> list[tuple[int, ...]]:
         """Return a row for each place in a step that a call had, as `repeated_inputs` has them."""

@@ -8,7 +8,10 @@ from profkit.patterns._rows import calling_line, cause, equal, having, place, ti
 from profkit.patterns.base import Match, Step, pattern
 from profkit.patterns.forward_repeated import DRAWS
 
-_MOSTLY = 0.5
+_MOSTLY, _EACH = 0.6, 0.45
+"""Part of the calls at a place that give what is known, where others give new tensors, and from
+which on most steps have one: a model may be given what changes and what does not in turn."""
+
 _FEWEST = 4
 """Calls at a place in a step of which one can tell what most are given."""
 _FIRST_CALLS = 2
@@ -35,10 +38,10 @@ def match(
     """
     counts = repeated_inputs[repeated_inputs["calls"] >= _FEWEST].set_index("place")
     share = counts["across"] / counts["calls"]
-    fresh = (counts["again"] + counts["after"]) / counts["calls"]
-    repeated = share[share >= _MOSTLY]
+    known = counts[["again", "across"]].max(axis=1) + counts["after"]
+    repeated = share[share >= _EACH]
     changes = (counts["calls"] - counts["across"])[repeated.index]
-    if repeated.empty or not (fresh < _MOSTLY).any():
+    if repeated.empty or not (known < _MOSTLY * counts["calls"]).any():
         return None
     passes = cpu_ops[having(cpu_ops, "^forward$") & equal(cpu_ops, "kind", "annotation")]
     at = passes.sort_values("start_ns").groupby("step").cumcount().reindex(passes.index)

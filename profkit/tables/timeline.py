@@ -196,7 +196,7 @@ TABLES = {
         ("place", INT, "Which of the calls of its step each is, from 0."),
         ("calls", INT, "Calls of models that are given a tensor."),
         ("again", INT, "Those with the tensors of the call before, and the same weights."),
-        ("across", INT, "Those of these that followed a call in an earlier step."),
+        ("across", INT, "Those with the tensors of one of the last calls, in an earlier step."),
         ("after", INT, "Those with the tensors of the call before, and other weights."),
     ),
     "sampled_steps": table(

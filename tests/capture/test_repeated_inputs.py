@@ -117,7 +117,21 @@ def test_calls_are_counted_by_their_place_in_a_step(model, step):
         inputs(model, [words])
         inputs(model, [words])
         step()
-    assert inputs.counts() == [(0, 5, 4, 4, 0), (1, 5, 0, 0, 0), (3, 5, 0, 0, 0), (4, 5, 5, 0, 0)]
+    assert inputs.counts() == [(0, 5, 4, 4, 0), (1, 5, 0, 0, 0), (3, 5, 0, 4, 0), (4, 5, 5, 4, 0)]
+
+
+def test_a_model_may_be_given_what_changes_in_between(model, step):
+    inputs, corpus = RepeatedInputs(), torch.ones(9, 4)
+    for query in torch.ones(6, 2, 4).unbind():
+        inputs(model, [corpus])
+        step()
+        inputs(model, [query + 1])
+        step()
+    assert inputs.counts() == [(0, 12, 0, 5, 0)]
+    with torch.no_grad():
+        model.bias.add_(1)
+    inputs(model, [corpus])
+    assert inputs.counts() == [(0, 13, 0, 5, 0)]
 
 
 def test_weights_without_versions_are_no_matter():

@@ -17,8 +17,8 @@ from tests.patterns.examples import (
     recomputed_forward,
     scalars_in_a_loop,
     short_kernels,
-    unfused_attention,
     unchanged_input,
+    unfused_attention,
     unfused_gelu,
     unused_gradients,
     weights_made_in_calls,
@@ -1357,3 +1357,9 @@ def test_one_input_that_never_changes_may_be_that_of_a_benchmark():
     counts = {"repeated_inputs": [always, unchanged_input.OF_SAMPLER]}
     (made,) = found(patterns()["unchanged_input"], **unchanged_input.FOUND | counts)
     assert "as in a benchmark" in made.advice
+
+
+def test_a_model_that_is_given_in_turn_what_changes_and_what_does_not_is_found():
+    counts = {"repeated_inputs": [unchanged_input.IN_TURN]}
+    (made,) = found(patterns()["unchanged_input"], **unchanged_input.FOUND | counts)
+    assert made.gain_ns == pytest.approx(60_000 * 31 / 64)

@@ -23,6 +23,7 @@ OF_ENCODER = {"place": 0, "calls": 32, "again": 29, "across": 28, "after": 0}
 OF_SAMPLER = {"place": 1, "calls": 32, "again": 1, "across": 1, "after": 0}
 FOUND = {"cpu_ops": steps(), "repeated_inputs": [OF_ENCODER, OF_SAMPLER]}
 EXPECTED = ("cpu_operators.aten::linear", 52_500, "for each new input")
+IN_TURN = {"place": 0, "calls": 64, "again": 0, "across": 31, "after": 0}
 PASSED = {
     "nothing was counted": {"cpu_ops": steps()},
     "one input for all that is measured": FOUND
