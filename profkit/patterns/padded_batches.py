@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from profkit.patterns._rows import calling_line, cause, fitting, having, inside, place, time
+from profkit.patterns._rows import calling_line, cause, fitting, having, inside, place, time, trains
 from profkit.patterns._shapes import MATRIX, elements, listed, shape
 from profkit.patterns.base import Match, pattern
 
@@ -16,6 +16,7 @@ _BUCKETS = (
     '`train_sampling_strategy="group_by_length"`, `group_by_length=True` before version 5), or '
     "pack several into each row."
 )
+_ALIKE = "put texts of similar length into one batch, or pack several into each row."
 
 
 @pattern(
@@ -47,7 +48,8 @@ def match(
     share = padding / tokens
     return Match(
         cause=cause(cpu_ops, chosen, kernels),
-        advice=f"{share:.0%} of the tokens are padding: {longest}{_BUCKETS}",
+        advice=f"{share:.0%} of the tokens are padding: {longest}"
+        f"{_BUCKETS if trains(cpu_ops) else _ALIKE}",
         gain_ns=time(cpu_ops, chosen, kernels) * share,
         place=calling_line(cpu_ops["stack"][chosen].astype(str)) or place(cpu_ops, lookups),
         evidence={"padding_share": round(share, 3), "batches": len(padded_inputs)},

@@ -49,7 +49,7 @@ def match(
     spent = _spent(reads, cpu_ops, kernels, python_calls, causes, step)
     return Match(
         cause=spent.cause,
-        advice="Compute with whole tensors (`(prediction == target).sum()`), or read all values at "
+        advice="Compute with whole tensors (masks, sums, all pairs at once), or read all values at "
         f"once with `.tolist()`, instead of a Python loop in {spent.place or 'the step'}.",
         gain_ns=spent.gain_ns,
         place=spent.place,

@@ -20,7 +20,8 @@ _CORES = 2
 
 _ADVICE = (
     "{} thread[s] wait[s|] at {place} while one works: take the lock around nothing but what they "
-    "share. What runs in C, as decoding and operators, runs at the same time on several cores."
+    "share, as what runs in C runs on several cores; if that is a model, let one thread answer "
+    "what waits as one batch."
 )
 
 

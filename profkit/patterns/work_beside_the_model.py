@@ -20,6 +20,7 @@ from profkit.patterns._python_calls import (
     spent_on_cpu,
 )
 from profkit.patterns._rows import Chosen, called, equal, having, inside, trains, within
+from profkit.patterns._shapes import MATMULS
 from profkit.patterns.base import CHARGED, Match, Step, charged, pattern
 from profkit.tables.frame_files import imported_library
 from profkit.tables.python_frames import called_functions
@@ -54,6 +55,9 @@ _INSTEAD = {
 """What to do about packages and functions of Python that are slow, by their names."""
 _OF_TRAINING = ("torch.optim.", "torch.nn.modules.", "torch.autograd.")
 """What is no work beside the model: samples of one line may be placed within another."""
+_OF_SERVERS = frozenset({"http", "socketserver", "socket", "asyncio", "selectors", "ssl"})
+"""Packages that a server waits in for those whom it answers."""
+_BEST_OF = r"^aten::(?:topk|argmax)$"
 _PHASES = r"^(?:forward|backward|Optimizer\.step#.*)$"
 
 
@@ -96,6 +100,8 @@ def match(
         # Other lines of a function that calls the model are none of this.
         at_place = calls if spent.place in lines else calls_of(python_calls, spent.place)
         most = _mostly_in(python_calls, at_place)
+        if most.partition(".")[0] in _OF_SERVERS or _is_answer(cpu_ops, chosen, most):
+            continue
         there = int(within(cpu_ops[chosen], python_calls[at_place]).sum())
         count = round(there / step.count)
         are_many = count >= _MANY and spent.gain_ns < _SHORT_NS * there
@@ -140,6 +146,14 @@ def _mostly_in(python_calls: pd.DataFrame, at_place: Chosen) -> str:
         if is_named and most != "torch" and not most.startswith(_OF_TRAINING):
             return most
     return ""
+
+
+def _is_answer(cpu_ops: pd.DataFrame, chosen: Chosen, most: str) -> bool:
+    """Tell whether work is a search with what the model gave: the best of products with it."""
+    if most or trains(cpu_ops) or not (chosen & having(cpu_ops, _BEST_OF)).any():
+        return False
+    searched = chosen & having(cpu_ops, rf"{MATMULS}|{_BEST_OF}")
+    return charged(cpu_ops, searched) > _MOSTLY * charged(cpu_ops, chosen)
 
 
 def _cheaper(most: str, is_training: bool) -> str:

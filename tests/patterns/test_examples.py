@@ -12,6 +12,7 @@ from profkit.patterns.base import Step
 from profkit.patterns.work_beside_the_model import _mostly_in
 from profkit.testing import found, frame, span
 from tests.patterns.examples import (
+    experts_on_all_rows,
     loading_in_main_process,
     python_in_the_model,
     recomputed_forward,
@@ -361,6 +362,7 @@ def test_the_line_that_makes_a_model_is_the_programs():
         ("tokenizer_in_the_loop", "not written in Python", "dataset.map"),
         ("images_in_the_main_process", "a pool of processes", "num_workers"),
         ("work_beside_the_model", "once for all requests", "less often if not each step"),
+        ("padded_batches", "texts of similar length into one batch", "of `Trainer`"),
     ],
 )
 def test_a_server_is_advised_as_one(name, of_server, of_training):
@@ -1363,3 +1365,15 @@ def test_a_model_that_is_given_in_turn_what_changes_and_what_does_not_is_found()
     counts = {"repeated_inputs": [unchanged_input.IN_TURN]}
     (made,) = found(patterns()["unchanged_input"], **unchanged_input.FOUND | counts)
     assert made.gain_ns == pytest.approx(60_000 * 31 / 64)
+
+
+@pytest.mark.parametrize(
+    ("rows", "gain_ns"),
+    [
+        (experts_on_all_rows.AT_ONCE, 36_000),
+        (experts_on_all_rows.passed(chooses="aten::max"), 63_000),
+    ],
+)
+def test_experts_are_found_in_one_product_and_where_each_row_has_one(rows, gain_ns):
+    (made,) = found(patterns()["experts_on_all_rows"], **rows)
+    assert made.gain_ns == pytest.approx(gain_ns)

@@ -35,6 +35,21 @@ PASSED = {
             called(111_000, 180_000, PENALTY, 60_000),
         ],
     },
+    "a search with what the model gave": {
+        **FOUND,
+        "cpu_ops": [*FOUND["cpu_ops"], op(301, "aten::topk", 1_000) | span(50_000, 51_000)],
+    },
+    "what a server does for its connection": {
+        **FOUND,
+        "python_calls": [
+            *FOUND["python_calls"],
+            *(
+                called(begin, begin + 60_000, "http/server.py(530): end_headers", 100_000)
+                | {"call": number, "caller": number - 2}
+                for number, begin in ((4, 30_000), (5, 112_000))
+            ),
+        ],
+    },
     "seen once": {**FOUND, "python_calls": FOUND["python_calls"][:3]},
     "all of backward, as by torch.autograd.grad": {
         **FOUND,
